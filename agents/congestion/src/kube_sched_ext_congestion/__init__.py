@@ -1,0 +1,1 @@
+"""Prefers nodes with a low `congestion-factor` annotation."""

@@ -1,0 +1,1 @@
+"""The template agent: accepts every node, scores each 1."""

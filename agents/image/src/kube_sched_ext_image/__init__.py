@@ -1,0 +1,1 @@
+"""Prefers nodes that already have the images of a pod."""

@@ -1,0 +1,1 @@
+"""Places each pod by what it makes of the whole cluster."""

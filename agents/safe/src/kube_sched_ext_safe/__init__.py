@@ -1,0 +1,1 @@
+"""Avoids nodes at risk of overload."""

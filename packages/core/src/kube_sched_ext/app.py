@@ -1,0 +1,248 @@
+"""The Starlette factory: agents in, paths out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from kube_sched_ext import wire
+from kube_sched_ext.agent import Agent, Predicate, Priority
+from kube_sched_ext.body import read_body
+from kube_sched_ext.calls import Answer, Call
+from kube_sched_ext.config import CoreSettings
+from kube_sched_ext.errors import AgentError, ConfigurationError, RequestError
+from kube_sched_ext.instruments import Instruments, new_instruments
+from kube_sched_ext.selection import names_in
+from kube_sched_ext.table import NodeTable
+from kube_sched_ext.verbs import Verbs, new_table
+from kube_sched_ext.version import VERSION
+
+
+def create_app(
+    agents: Sequence[Agent[Any]],
+    *,
+    settings: CoreSettings | None = None,
+    table: NodeTable | None = None,
+    instruments: Instruments | None = None,
+) -> Starlette:
+    """Return an application that serves the verbs of `agents`.
+
+    Args:
+        agents: what to serve; each of their verbs has a path, and all together have one.
+        settings: paths, limits and weights; the defaults where left out.
+        table: the nodes that names are looked up in, from `new_table(agents, ...)`; none where
+            left out, which is enough for whole-node requests.
+        instruments: where to log and count; new ones where left out.
+
+    Raises:
+        ConfigurationError: two agents or paths have one name, or weights name no priority.
+    """
+    settings = settings or CoreSettings()
+    instruments = instruments or new_instruments(settings.log_level, settings.log_format)
+    table = table or new_table(agents, instruments.problems)
+    verbs = Verbs(agents, table, settings, instruments)
+    return create_app_of(verbs, settings, instruments)
+
+
+def create_app_of(
+    verbs: Verbs,
+    settings: CoreSettings,
+    instruments: Instruments,
+    further_calls: Sequence[Call] = (),
+) -> Starlette:
+    """Return an application that serves `verbs`, and further calls beside them.
+
+    Raises:
+        ConfigurationError: two agents or paths have one name, or weights name no priority.
+    """
+    calls = [*_calls(verbs, settings), *further_calls]
+    _check(verbs, calls, settings)
+    routes = [
+        Route(call.path, _Endpoint(call, settings, instruments), methods=["POST"]) for call in calls
+    ]
+    known = "; known are " + ", ".join(["GET /version", *(f"POST {call.path}" for call in calls)])
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101  # registered for nothing else
+        instruments.metrics.refused_requests.labels(str(error.status_code)).inc()
+        message = f"{request.method} {request.url.path}: {error.detail}"
+        return _error(error.status_code, message + known, error.headers)
+
+    app = Starlette(
+        routes=[Route("/version", _version), *routes], exception_handlers={HTTPException: refuse}
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _calls(verbs: Verbs, settings: CoreSettings) -> list[Call]:
+    predicates = [predicate for agent in verbs.agents for predicate in agent.predicates]
+    priorities = [priority for agent in verbs.agents for priority in agent.priorities]
+    prefix = settings.path_prefix
+    every = ",".join(agent.name for agent in verbs.agents)
+    calls = [
+        Call(
+            "filter",
+            f"{prefix}/{settings.predicates_word}/{predicate.name}",
+            predicate.name,
+            predicate.agent,
+            partial(_filter, verbs, [predicate]),
+        )
+        for predicate in predicates
+    ]
+    calls += [
+        Call(
+            "prioritize",
+            f"{prefix}/{settings.priorities_word}/{priority.name}",
+            priority.name,
+            priority.agent,
+            partial(_prioritize, verbs, [priority]),
+        )
+        for priority in priorities
+    ]
+    left_out = names_in(settings.except_predicates)
+    together = [predicate for predicate in predicates if predicate.name not in left_out]
+    filter_all, preempt = partial(_filter, verbs, together), partial(_preempt, verbs, together)
+    calls += [
+        Call("filter", f"{prefix}/{settings.filter_word}", "", every, filter_all),
+        Call("preempt", f"{prefix}/{settings.preemption_word}", "", every, preempt),
+    ]
+    # Without any predicate, accepting every node is right; without any priority no score is.
+    if priorities:
+        prioritize = partial(_prioritize, verbs, priorities)
+        path = f"{prefix}/{settings.prioritize_word}"
+        calls.append(Call("prioritize", path, "", every, prioritize))
+    return calls
+
+
+def _filter(verbs: Verbs, predicates: Sequence[Predicate], body: bytes | bytearray) -> Answer:
+    args = wire.decode_args(body)
+    result = verbs.filter(predicates, args)
+    rejected = len(result.failed_nodes) + len(result.failed_and_unresolvable_nodes)
+    kept = result.node_names if result.nodes is None else result.nodes.items
+    kept_count = len(kept or ())
+    return Answer(result, str(args.pod), kept_count + rejected, kept_count)
+
+
+def _prioritize(verbs: Verbs, priorities: Sequence[Priority], body: bytes | bytearray) -> Answer:
+    args = wire.decode_args(body)
+    scores = verbs.prioritize(priorities, args)
+    asked = args.node_names if args.nodes is None else args.nodes.items
+    return Answer(scores, str(args.pod), len(asked or ()), len(scores))
+
+
+def _preempt(verbs: Verbs, predicates: Sequence[Predicate], body: bytes | bytearray) -> Answer:
+    args = wire.decode_preemption_args(body)
+    result = verbs.preempt(predicates, args)
+    asked = args.node_name_to_meta_victims or args.node_name_to_victims or ()
+    return Answer(result, str(args.pod), len(asked), len(result.node_name_to_meta_victims))
+
+
+def _check(verbs: Verbs, calls: list[Call], settings: CoreSettings) -> None:
+    problems = [
+        f"agent {name} is given twice"
+        for name, count in Counter(agent.name for agent in verbs.agents).items()
+        if count > 1
+    ]
+    problems += [
+        f"{path}: is served by {count} verbs; one path can have one"
+        for path, count in Counter(call.path for call in calls).items()
+        if count > 1 or path == "/version"
+    ]
+    predicates = {predicate.name for agent in verbs.agents for predicate in agent.predicates}
+    problems += [
+        f"EXCEPT_PREDICATES: {name} is no predicate that is served; those are "
+        + (", ".join(sorted(predicates)) or "none")
+        for name in sorted(names_in(settings.except_predicates) - predicates)
+    ]
+    served = [priority.name for agent in verbs.agents for priority in agent.priorities]
+    weights = settings.priority_weights
+    problems += [
+        f"PRIORITY_WEIGHTS: {name} is no priority that is served; those are "
+        + (", ".join(served) or "none")
+        for name in weights
+        if name not in served
+    ]
+    if served and not any(weights.get(name, 1) for name in served):
+        problems.append("PRIORITY_WEIGHTS: at least one priority must weigh more than 0")
+    if problems:
+        raise ConfigurationError(problems)
+
+
+class _Endpoint:
+    """One path as an ASGI application, without what Starlette wraps around a function."""
+
+    def __init__(self, call: Call, settings: CoreSettings, instruments: Instruments) -> None:
+        self._call = call
+        self._settings = settings
+        self._instruments = instruments
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        response = await _serve(self._call, self._settings, self._instruments, request)
+        await response(scope, receive, send)
+
+
+async def _serve(
+    call: Call, settings: CoreSettings, instruments: Instruments, request: Request
+) -> Response:
+    metrics, log = instruments.metrics, instruments.log
+    try:
+        body = await read_body(
+            request, max_bytes=settings.max_body_bytes, seconds=settings.body_timeout_seconds
+        )
+        started = perf_counter()
+        answer = call.answer(body)
+        if not isinstance(answer, Answer):
+            answer = await answer
+    except RequestError as error:
+        metrics.refused_requests.labels(str(error.status)).inc()
+        log.warning("request refused", verb=call.verb, path=call.path, error=str(error))
+        # What is left of the body is not read; the connection cannot be used again.
+        unread = error.status in (408, 413)
+        return _error(error.status, str(error), {"Connection": "close"} if unread else None)
+    except AgentError as error:
+        return _failed(call, error, instruments)
+    content = wire.encode(answer.message)
+    seconds = perf_counter() - started
+    metrics.call_seconds.labels(call.verb, call.name).observe(seconds)
+    log.info(
+        call.verb,
+        agent=call.agents,
+        name=call.name,
+        pod=answer.pod,
+        nodes_in=answer.nodes_in,
+        nodes_out=answer.nodes_out,
+        ms=round(seconds * 1000, 3),
+    )
+    if log.enabled("TRACE"):
+        log.trace("reply", verb=call.verb, name=call.name, reply=content.decode())
+    return Response(content, media_type="application/json")
+
+
+def _failed(call: Call, error: AgentError, instruments: Instruments) -> Response:
+    instruments.metrics.failed_calls.labels(call.verb, call.name).inc()
+    instruments.log.error(
+        "agent failed", verb=call.verb, name=call.name, pod=error.pod, exc_info=error
+    )
+    if call.verb == "filter":
+        reply = wire.ExtenderFilterResult(error=str(error))
+        return Response(wire.encode(reply), media_type="application/json")
+    return _error(500, str(error))
+
+
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
+    content = wire.encode(wire.ErrorReply(message))
+    return Response(content, status, headers, media_type="application/json")
+
+
+async def _version(_: Request) -> Response:
+    return PlainTextResponse(VERSION)

@@ -1,0 +1,81 @@
+"""Kubernetes quantities, exactly.
+
+The notation is that of k8s.io/apimachinery/pkg/api/resource: a signed decimal number with a
+decimal suffix (n u m k M G T P E), a binary suffix (Ki Mi Gi Ti Pi Ei) or an exponent (e3, E3).
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from kube_sched_ext.errors import UnparsableError
+
+MAX_WHOLE: Final = 2**63 - 1
+"""The largest amount Kubernetes stores; it caps larger ones to this, and so do we."""
+
+_NOTATION: Final = re.compile(
+    r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
+    r"(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,18})?",
+    re.ASCII,
+)
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+# Beyond these a number is certainly over MAX_WHOLE or under a nanounit, whatever its digits, and
+# computing it exactly would only cost memory.
+_MAX_DIGITS: Final = 256
+_MAX_EXPONENT: Final = 512
+
+Quantity = str | int | float
+"""A quantity as JSON may carry it: text, or a bare number."""
+
+
+@lru_cache(maxsize=8192)
+def parse_quantity(quantity: Quantity) -> Fraction:
+    """Return the exact value of `quantity`, in units (cores, bytes, pieces).
+
+    Raises:
+        UnparsableError: `quantity` is not in Kubernetes' notation, or has more than 256 digits or
+            an exponent beyond 512.
+    """
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    match = _NOTATION.fullmatch(text)
+    if match is None or not (match["whole"] or match["part"]) or len(text) > _MAX_DIGITS:
+        raise UnparsableError(quantity, "a Kubernetes quantity such as 250m, 1.5Gi or 1e9")
+    part = match["part"] or ""
+    value = Fraction(int((match["whole"] or "") + part), 10 ** len(part))
+    if match["sign"] == "-":
+        value = -value
+    suffix = match["suffix"] or ""
+    if suffix in _BINARY:
+        return value * Fraction(2 ** _BINARY[suffix])
+    exponent = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:] or 0)
+    if abs(exponent) > _MAX_EXPONENT:
+        raise UnparsableError(quantity, f"an exponent from -{_MAX_EXPONENT} to {_MAX_EXPONENT}")
+    scale = Fraction(10 ** abs(exponent))
+    return value * scale if exponent >= 0 else value / scale
+
+
+def parse_amount(quantity: Quantity) -> Fraction:
+    """Return the exact value of `quantity`, which counts something and so is not negative.
+
+    Raises:
+        UnparsableError: `quantity` is negative, or as `parse_quantity` raises it.
+    """
+    amount = parse_quantity(quantity)
+    if amount < 0:
+        raise UnparsableError(quantity, "a quantity of 0 or more")
+    return amount
+
+
+def whole(amount: Fraction) -> int:
+    """Return `amount` rounded up to whole units, at most `MAX_WHOLE`."""
+    return min(-(-amount.numerator // amount.denominator), MAX_WHOLE)
+
+
+def amount_of(resource: str, quantity: Fraction) -> int:
+    """Return `quantity` in the unit that `resource` is counted in, rounded up.
+
+    That is millicores for cpu; bytes or pieces for all others.
+    """
+    return whole(quantity * 1000 if resource == "cpu" else quantity)

@@ -1,0 +1,1 @@
+"""Test agents and extenders: builders, direct questions, a scheduler-side client."""

@@ -29,7 +29,7 @@ def recorder() -> Iterator[Recorder]:
 def install_agents(tmp_path: Path) -> Callable[..., dict[str, str]]:
     """Install test agents by name; returns the environment of a process that has them."""
 
-    def install(*names: str, extension: str = "") -> dict[str, str]:
+    def install(*names: str, extension: str = "", command: str = "") -> dict[str, str]:
         site = tmp_path / "site"
         metadata = site / "test_agents-1.dist-info"
         metadata.mkdir(parents=True)
@@ -42,6 +42,10 @@ def install_agents(tmp_path: Path) -> Callable[..., dict[str, str]]:
             (site / "extension_beside.py").write_text(extension)
             with (metadata / "entry_points.txt").open("a") as file:
                 file.write("[kube_sched_ext.extensions]\nbeside = extension_beside:Beside\n")
+        if command:
+            (site / "command_beside.py").write_text(command)
+            with (metadata / "entry_points.txt").open("a") as file:
+                file.write("[kube_sched_ext.commands]\nbeside = command_beside:beside\n")
         for name in names:
             (site / f"agent_{name}.py").write_text(textwrap.dedent(AGENTS[name]))
         return {"PYTHONPATH": str(site)}

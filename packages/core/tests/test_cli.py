@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from core_servers import run_command
 
 from kube_sched_ext.config import CoreSettings
@@ -56,3 +57,42 @@ def test_serve_has_an_option_for_each_core_setting() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     """On one line."""
     assert run_command("--version").stdout == f"{VERSION}\n"
+
+
+COMMAND = """
+import click
+
+@click.command(short_help="Stands beside.")
+@click.argument("word")
+def beside(word):
+    click.echo(f"beside {word}")
+"""
+
+
+def test_installed_packages_bring_commands(install_agents: Install) -> None:
+    """Listed with the others, and run with their arguments."""
+    env = install_agents(command=COMMAND)
+    assert "  beside    Stands beside.\n" in run_command("--help", **env).stdout
+    assert run_command("beside", "us", **env).stdout == "beside us\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [
+        (
+            "import nowhere",
+            "beside failed to load: ModuleNotFoundError(\"No module named 'nowhere'\")",
+        ),
+        ("beside = 1", "command_beside:beside is no command"),
+    ],
+)
+def test_a_command_that_does_not_load_says_so_when_run(
+    install_agents: Install, command: str, error: str
+) -> None:
+    """The other commands go on."""
+    env = install_agents("plain", command=command)
+    assert "  beside    Failed to load.\n" in run_command("--help", **env).stdout
+    assert run_command("agents", **env).returncode == 0
+    result = run_command("beside", "--whatever", "it", **env)
+    assert result.returncode == 1
+    assert error in result.stderr

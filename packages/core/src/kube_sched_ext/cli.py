@@ -18,7 +18,21 @@ from kube_sched_ext.version import VERSION
 _MISCONFIGURED = 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """The commands here, and those of installed packages, imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *discovery.installed(discovery.COMMANDS)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        point = discovery.installed(discovery.COMMANDS).get(cmd_name)
+        return discovery.load_command(point) if point else super().get_command(ctx, cmd_name)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(VERSION, message="%(version)s")
 def main() -> None:
     """Scheduler-extender agents for Kubernetes.

@@ -1,15 +1,18 @@
-"""What is installed: agents and extensions, by their entry points."""
+"""What is installed: agents, extensions and commands, by their entry points."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, TypeVar
 
+import click
+
 from kube_sched_ext.agent import Agent
 from kube_sched_ext.extension import Extension
 
 AGENTS: Final = "kube_sched_ext.agents"
 EXTENSIONS: Final = "kube_sched_ext.extensions"
+COMMANDS: Final = "kube_sched_ext.commands"
 
 Part = TypeVar("Part", type[Agent[Any]], type[Extension[Any]])
 
@@ -36,6 +39,29 @@ def load_agents(points: Iterable[EntryPoint]) -> Found[type[Agent[Any]]]:
 def load_extensions() -> Found[type[Extension[Any]]]:
     """Import all extensions that are installed."""
     return _load(installed(EXTENSIONS).values(), Extension, Found())
+
+
+def load_command(point: EntryPoint) -> click.Command:
+    """Import a command; one that cannot be imported says so when it is run."""
+    try:
+        loaded = point.load()
+    except Exception as error:  # noqa: BLE001  # the other commands must go on
+        broken = click.ClickException(f"{point.name} failed to load: {error!r}")
+    else:
+        if isinstance(loaded, click.Command):
+            return loaded
+        broken = click.ClickException(f"{point.value} is no command")
+
+    def fail(**_: object) -> None:
+        raise broken
+
+    return click.Command(
+        point.name,
+        callback=fail,
+        params=[click.Argument(["arguments"], nargs=-1)],
+        short_help="Failed to load.",
+        context_settings={"ignore_unknown_options": True},
+    )
 
 
 def _load(points: Iterable[EntryPoint], base: Part, found: Found[Part]) -> Found[Part]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubernetes.utils.quantity import parse_quantity as reference
 
 from kube_sched_ext.errors import UnparsableError
-from kube_sched_ext.quantity import MAX_WHOLE, amount_of, parse_amount, parse_quantity
+from kube_sched_ext.quantity import MAX_WHOLE, parse_amount, parse_quantity, whole
 
 SUFFIXES = ["", *"numkMGTPE", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 
@@ -78,11 +78,13 @@ def test_values_are_those_of_the_kubernetes_client(digits: int, places: int, suf
         ("memory", "100m", 1),
         ("pods", "110", 110),
         ("memory", "1e30", MAX_WHOLE),
+        ("memory", "1e-12", 1),
+        ("cpu", "0", 0),
     ],
 )
 def test_amounts_are_whole_and_rounded_up(resource: str, text: str, amount: int) -> None:
     """Cpu counts in millicores, the rest in units; beyond int64 Kubernetes' largest stands."""
-    assert amount_of(resource, parse_quantity(text)) == amount
+    assert whole(resource, parse_amount(text)) == amount
 
 
 def test_an_amount_is_not_negative() -> None:

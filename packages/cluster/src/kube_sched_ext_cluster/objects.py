@@ -6,7 +6,6 @@ allocated and what is in use. kube-scheduler counts the larger of all; so do we.
 
 from collections.abc import Iterable
 from datetime import datetime
-from fractions import Fraction
 from functools import lru_cache
 from sys import intern
 from typing import Final
@@ -16,7 +15,7 @@ import msgspec
 from kube_sched_ext.demand import Demand, Quantities, Unparsable, demand_of
 from kube_sched_ext.errors import UnparsableError
 from kube_sched_ext.objects import Container, Resources, Slim, requests_of
-from kube_sched_ext.quantity import Quantity, parse_amount
+from kube_sched_ext.quantity import Amount, Quantity, parse_amount
 
 _RESIZE: Final = "PodResizePending"
 _INFEASIBLE: Final = "Infeasible"
@@ -187,7 +186,7 @@ def _exceeds(quantity: Quantity | None, known: Quantity) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _amount(quantity: Quantity) -> Fraction | float:
+def _amount(quantity: Quantity) -> Amount | float:
     try:
         return parse_amount(quantity)
     except UnparsableError:

@@ -5,16 +5,15 @@ sidecars; init containers run one after the other, each beside the sidecars decl
 """
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 
 import msgspec
 
 from kube_sched_ext.errors import UnparsableError
-from kube_sched_ext.quantity import Quantity, amount_of, parse_amount
+from kube_sched_ext.quantity import Amount, Quantity, parse_amount, whole
 
 Quantities = dict[str, Quantity | None]
 
-_Amounts = dict[str, Fraction]
+_Amounts = dict[str, Amount]
 
 
 class Unparsable(msgspec.Struct, frozen=True):
@@ -97,7 +96,7 @@ def demand_of(
     for resource in unparsable:
         total.pop(resource, None)
     return Demand(
-        {resource: amount_of(resource, amount) for resource, amount in total.items()},
+        {resource: whole(resource, amount) for resource, amount in total.items()},
         tuple(unparsable.values()),
     )
 
@@ -106,7 +105,7 @@ def _sum(parts: Iterable[_Amounts]) -> _Amounts:
     total: _Amounts = {}
     for part in parts:
         for resource, amount in part.items():
-            total[resource] = total.get(resource, Fraction(0)) + amount
+            total[resource] = total.get(resource, 0) + amount
     return total
 
 

@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from queue import Empty, Full, Queue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, Literal, TextIO
 
 import msgspec
@@ -39,25 +39,22 @@ class LineWriter:
         self.threshold = _NUMBERS[level]
         self.on_drop: Callable[[], None] = lambda: None
         self._stream = stream
-        self._lines: Queue[str | None] = Queue(_QUEUED_LINES)
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._is_closing = threading.Event()
         self._thread = threading.Thread(target=self._drain, name="log", daemon=True)
         self._thread.start()
 
     def write(self, line: str) -> None:
         """Queue `line`, or drop it where too many wait."""
-        try:
-            self._lines.put_nowait(line)
-        except Full:
+        if self._lines.qsize() < _QUEUED_LINES:
+            self._lines.put(line)
+        else:
             self.on_drop()
 
     def close(self, timeout: float = 2.0) -> None:
         """Write what is queued, for at most `timeout` seconds."""
         self._is_closing.set()
-        try:
-            self._lines.put(None, timeout=timeout)
-        except Full:
-            return
+        self._lines.put(None)
         self._thread.join(timeout)
 
     def _drain(self) -> None:

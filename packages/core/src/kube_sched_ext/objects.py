@@ -32,14 +32,23 @@ class ContainerImage(Slim, frozen=True):
     size_bytes: int = 0
 
 
+class NodeAddress(Slim, frozen=True):
+    """One of a node's addresses, such as its InternalIP or its Hostname."""
+
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Slim, frozen=True):
     """What the kubelet reports.
 
-    The images are most of a node's bytes and few agents read them, so they stay undecoded.
+    The images are most of a node's bytes and few agents read them, so they stay undecoded; so do
+    the addresses.
     """
 
     allocatable: Quantities | None = None
     images: msgspec.Raw = msgspec.Raw(b"null")
+    addresses: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class Node(Slim, frozen=True):

@@ -26,11 +26,15 @@ _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _MAX_DIGITS: Final = 256
 _MAX_EXPONENT: Final = 512
 
+_NANO: Final = 10**9
+
 Quantity = str | int | float
 """A quantity as JSON may carry it: text, or a bare number."""
 
+Amount = int | Fraction
+"""How much of something, exactly, in billionths; an int where it can be, as ints add up faster."""
 
-@lru_cache(maxsize=8192)
+
 def parse_quantity(quantity: Quantity) -> Fraction:
     """Return the exact value of `quantity`, in units (cores, bytes, pieces).
 
@@ -56,26 +60,22 @@ def parse_quantity(quantity: Quantity) -> Fraction:
     return value * scale if exponent >= 0 else value / scale
 
 
-def parse_amount(quantity: Quantity) -> Fraction:
-    """Return the exact value of `quantity`, which counts something and so is not negative.
+@lru_cache(maxsize=8192)
+def parse_amount(quantity: Quantity) -> Amount:
+    """Return how much `quantity` is, which counts something and so is not negative.
 
     Raises:
         UnparsableError: `quantity` is negative, or as `parse_quantity` raises it.
     """
-    amount = parse_quantity(quantity)
+    amount = parse_quantity(quantity) * _NANO
     if amount < 0:
         raise UnparsableError(quantity, "a quantity of 0 or more")
-    return amount
+    return amount.numerator if amount.denominator == 1 else amount
 
 
-def whole(amount: Fraction) -> int:
-    """Return `amount` rounded up to whole units, at most `MAX_WHOLE`."""
-    return min(-(-amount.numerator // amount.denominator), MAX_WHOLE)
-
-
-def amount_of(resource: str, quantity: Fraction) -> int:
-    """Return `quantity` in the unit that `resource` is counted in, rounded up.
+def whole(resource: str, amount: Amount) -> int:
+    """Return `amount` in the unit that `resource` is counted in, rounded up; at most `MAX_WHOLE`.
 
     That is millicores for cpu; bytes or pieces for all others.
     """
-    return whole(quantity * 1000 if resource == "cpu" else quantity)
+    return min(-(-amount // (_NANO // 1000 if resource == "cpu" else _NANO)), MAX_WHOLE)

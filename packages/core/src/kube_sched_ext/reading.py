@@ -10,8 +10,8 @@ import msgspec
 
 from kube_sched_ext.demand import Unparsable
 from kube_sched_ext.errors import UnparsableError
-from kube_sched_ext.objects import ContainerImage, Node
-from kube_sched_ext.quantity import amount_of, parse_amount
+from kube_sched_ext.objects import ContainerImage, Node, NodeAddress
+from kube_sched_ext.quantity import parse_amount, whole
 
 MISSING: Final = math.nan
 """A number that a node does not have."""
@@ -34,6 +34,7 @@ def decimal(text: str) -> float:
 
 _IMAGES: Final = msgspec.json.Decoder(list[msgspec.Raw] | None)
 _IMAGE: Final = msgspec.json.Decoder(ContainerImage)
+_ADDRESSES: Final = msgspec.json.Decoder(list[NodeAddress] | None)
 
 
 @lru_cache(maxsize=65536)
@@ -78,6 +79,15 @@ class NodeReader:
         """
         return [_image(bytes(entry)) for entry in _IMAGES.decode(self._node.status.images) or ()]
 
+    @property
+    def addresses(self) -> list[NodeAddress]:
+        """The node's addresses, in the order in which they are reported.
+
+        Raises:
+            msgspec.ValidationError: they are not as Kubernetes has them.
+        """
+        return _ADDRESSES.decode(self._node.status.addresses) or []
+
     def annotation(self, key: str, parse: Callable[[str], float] = decimal) -> float:
         """Return the number in annotation `key`, or MISSING.
 
@@ -98,7 +108,7 @@ class NodeReader:
         if quantity is None:
             return MISSING
         try:
-            return float(amount_of(resource, parse_amount(quantity)))
+            return float(whole(resource, parse_amount(quantity)))
         except UnparsableError as error:
             self.unparsable.append(Unparsable(resource, str(quantity), error.expected))
             return MISSING

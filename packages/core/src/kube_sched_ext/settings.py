@@ -177,7 +177,7 @@ def load(kind: type[StructT], source: Source, problems: list[str]) -> StructT | 
     try:
         return kind(**values)
     except ValueError as error:
-        problems.append(str(error))
+        problems.extend(str(error).splitlines())
         return None
 
 

@@ -43,6 +43,8 @@ class NodeTable:
         self._pods_by_node: dict[str, dict[str, BoundPod]] = {}
         self._known = Known(np.empty(0, np.intp))
         self._known_is_stale = False
+        self.generation = 0
+        """Grows when a node comes or goes, and so gives or takes a name its row."""
 
     def __len__(self) -> int:
         """Return the number of known nodes."""
@@ -67,6 +69,7 @@ class NodeTable:
             self._rows[name] = row
             self._known.row_count = max(self._known.row_count, row + 1)
             self._known_is_stale = True
+            self.generation += 1
         for agent, store in self._stores.items():
             reader = NodeReader(node)
             try:
@@ -87,6 +90,7 @@ class NodeTable:
         if row is None:
             return
         self._known_is_stale = True
+        self.generation += 1
         self._free.append(row)
         for agent, store in self._stores.items():
             store.clear(row)

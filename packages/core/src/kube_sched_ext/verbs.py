@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import compress
 from typing import Any, Final, Literal
 
@@ -42,7 +43,7 @@ def new_table(agents: Iterable[Agent[Any]], problems: Problems) -> NodeTable:
     return NodeTable({agent.name: agent.new_store() for agent in agents}, problems)
 
 
-@dataclass(slots=True)
+@dataclass
 class _Asked:
     """The nodes of one request: n names, their rows in a table, and whole nodes where sent."""
 
@@ -51,6 +52,13 @@ class _Asked:
     table: NodeTable
     known: Mask
     nodes: NodeList | None = None
+    generation: int = 0
+    """Of the table, when the rows were looked up."""
+
+    @cached_property
+    def all_known(self) -> bool:
+        """Whether every name is a known node's."""
+        return bool(self.known.all())
 
 
 @dataclass(slots=True)
@@ -79,6 +87,7 @@ class Verbs:
         self._instruments = instruments
         self._log = instruments.log
         self._by_name = {agent.name: agent for agent in agents}
+        self._last_asked = _Asked([], np.empty(0, np.intp), table, np.empty(0, np.bool_))
         self.on_rejected: Rejected | None = None
 
     def filter(self, predicates: Sequence[Predicate], args: ExtenderArgs) -> ExtenderFilterResult:
@@ -121,7 +130,7 @@ class Verbs:
             return []
         asked = self._asked(args, {priority.agent for priority in priorities})
         names, rows = asked.names, asked.rows
-        if self._drops_unknown and not asked.known.all():
+        if self._drops_unknown and not asked.all_known:
             names, rows = list(compress(names, asked.known.tolist())), rows[asked.known]
         weighted = []
         for priority in priorities:
@@ -187,40 +196,46 @@ class Verbs:
         return _Asked(names, rows, table, np.ones(len(names), np.bool_), args.nodes)
 
     def _named(self, names: list[str]) -> _Asked:
-        rows = self._table.rows(names)
-        known = rows != BLANK_ROW
-        unknown = len(names) - int(np.count_nonzero(known))
-        if unknown:
+        asked, generation = self._last_asked, self._table.generation
+        if names is not asked.names or generation != asked.generation:
+            rows = self._table.rows(names)
+            asked = _Asked(names, rows, self._table, rows != BLANK_ROW, generation=generation)
+            self._last_asked = asked
+        if not asked.all_known:
+            unknown = len(names) - int(np.count_nonzero(asked.known))
             self._instruments.metrics.unknown_nodes.inc(unknown)
-        return _Asked(names, rows, self._table, known)
+        return asked
 
     def _sieve(
         self, predicates: Sequence[Predicate], pod: Pod, asked: _Asked, *, is_call: bool = True
     ) -> _Sieve:
         """Ask `predicates` in turn; only what is a scheduler's call is logged and counted."""
         sieve = _Sieve(np.ones(len(asked.names), np.bool_))
-        if self._drops_unknown and not asked.known.all():
+        if self._drops_unknown and not asked.all_known:
             sieve.kept = asked.known.copy()
             unknown = compress(asked.names, (~asked.known).tolist())
             sieve.failed_for_good = dict.fromkeys(unknown, UNKNOWN_NODE)
         for predicate in predicates:
             # What is not known is not the predicate's to judge.
-            places = np.flatnonzero(sieve.kept & asked.known)
-            nodes = asked.table.nodes(predicate.agent, asked.rows[places])
-            passed = np.ones(len(places), np.bool_)
+            judged = sieve.kept & asked.known
+            nodes = asked.table.nodes(predicate.agent, asked.rows[judged])
+            passed = np.ones(len(nodes), np.bool_)
             failed = sieve.failed if predicate.preemption_can_help else sieve.failed_for_good
             with _blaming("predicate", predicate, pod):
                 verdict = predicate.run(pod, nodes)
                 for reason, mask in verdict.rejected.items():
-                    rejected = np.zeros(len(asked.names), np.bool_)
-                    rejected[places[mask & passed]] = True
-                    failed.update(dict.fromkeys(compress(asked.names, rejected.tolist()), reason))
-                    passed &= ~mask
+                    if mask.any():
+                        rejected = np.zeros_like(judged)
+                        rejected[judged] = mask & passed
+                        names = compress(asked.names, rejected.tolist())
+                        failed.update(dict.fromkeys(names, reason))
+                        passed &= ~mask
                 if is_call and self._tells(predicate):
-                    names = list(compress(asked.names, (sieve.kept & asked.known).tolist()))
-                    self._tell("verdict", predicate, pod, names, passed, verdict.explanation)
-            sieve.kept[places] = passed
+                    told = list(compress(asked.names, judged.tolist()))
+                    self._tell("verdict", predicate, pod, told, passed, verdict.explanation)
             rejected_count = len(passed) - int(np.count_nonzero(passed))
+            if rejected_count:
+                sieve.kept[judged] = passed
             if is_call:
                 self._instruments.metrics.rejected_nodes.labels(predicate.name).inc(rejected_count)
         return sieve

@@ -150,6 +150,8 @@ class Decoder(Generic[Message]):
 
 
 _ARGS: Final = Decoder(ExtenderArgs)
+_NAMES: Final = msgspec.json.Decoder(list[str])
+_NAMES_KEY: Final = b'"NodeNames":'
 _PREEMPTION_ARGS: Final = Decoder(ExtenderPreemptionArgs)
 _BINDING_ARGS: Final = Decoder(ExtenderBindingArgs)
 
@@ -170,6 +172,45 @@ def decode_args(body: bytes | bytearray) -> ExtenderArgs:
     if args.nodes is None and args.node_names is None:
         raise RequestError(400, "the request has neither Nodes nor NodeNames")
     return args
+
+
+class ArgsReader:
+    """Reads filter and prioritize calls; names that come again in the next call are read once.
+
+    kube-scheduler asks prioritize about the nodes that filter left, in the same order, and where
+    it asks several extenders each of them again. The names are most of a request's bytes.
+    """
+
+    def __init__(self) -> None:
+        """Start without names."""
+        self._names_bytes = b"\0"
+        self._names: list[str] = []
+
+    def read(self, body: bytes | bytearray) -> ExtenderArgs:
+        """Return what the call asks; equal names come back as the same list.
+
+        Raises:
+            RequestError: as `decode_args`.
+        """
+        if not body.endswith(self._names_bytes):
+            start = body.find(_NAMES_KEY + b"[")
+            # Go writes the names last; whoever does not is read at once.
+            if start < 0 or not body.endswith(b"]}"):
+                return decode_args(body)
+            names_bytes = bytes(body[start:])
+            try:
+                self._names = _NAMES.decode(names_bytes[len(_NAMES_KEY) : -1])
+            except UNDECODABLE:
+                return decode_args(body)
+            self._names_bytes = names_bytes
+        head = body[: -len(self._names_bytes)]
+        if not head.endswith((b",", b"{")):
+            return decode_args(body)
+        try:
+            args = _ARGS.decode(head + _NAMES_KEY + b"[]}")
+        except RequestError:
+            return decode_args(body)
+        return ExtenderArgs(args.pod, args.nodes, self._names)
 
 
 def decode_nodes(items: Sequence[msgspec.Raw]) -> list[Node]:

@@ -72,8 +72,15 @@ class Recorder:
         metrics = Metrics()
         self.instruments = Instruments(log, writer, metrics, Problems(log, metrics))
 
-    def lines(self) -> list[dict[str, object]]:
-        """Return what was logged; nothing can be logged after."""
+    def lines(self, last: str = "", times: int = 1) -> list[dict[str, object]]:
+        """Return what was logged, once `last` came `times`; nothing can be logged after.
+
+        A call is told once its reply is on its way.
+        """
+        deadline = time.monotonic() + 10
+        while last and self._stream.getvalue().count(f'"event":"{last}"') < times:
+            assert time.monotonic() < deadline, f"{last} is not in {self._stream.getvalue()}"
+            time.sleep(0.01)
         self.instruments.writer.close()
         return [json.loads(line) for line in self._stream.getvalue().splitlines()]
 

@@ -577,7 +577,7 @@ def test_each_call_is_logged_on_one_line(serve_app: Serve, app_of: Any, recorder
     ask(port, "POST", "/scheduler/prioritize", by_name("n1", "n9"))
     body = json.dumps({"Pod": make_pod(), "NodeNameToMetaVictims": meta(n1=1, n9=1)}).encode()
     ask(port, "POST", "/scheduler/preemption", body)
-    lines = recorder.lines()
+    lines = recorder.lines(last="preempt")
     assert [
         (line["event"], line["name"], line["nodes_in"], line["nodes_out"]) for line in lines
     ] == [
@@ -600,7 +600,7 @@ def test_debug_tells_each_score_and_trace_what_it_was_made_of(serve_app: Serve) 
     ask(port, "POST", "/scheduler/predicates/level", body)
     shown = [
         {key: line.get(key) for key in ("event", "level", "node", "score", "verdict")}
-        for line in recorder.lines()
+        for line in recorder.lines(last="reply", times=2)
         if line["event"] not in ("filter", "prioritize")
     ]
     assert [(line["event"], line["node"], line["score"], line["verdict"]) for line in shown] == [
@@ -625,7 +625,8 @@ def test_an_agent_may_have_its_explanations_told_earlier(serve_app: Serve) -> No
     port = serve_app(create_app([Talkative()], instruments=recorder.instruments))
     node = make_node("n9", annotations={"level": "9"})
     ask(port, "POST", "/scheduler/priorities/level", whole(node))
-    assert [line["event"] for line in recorder.lines()] == ["explanation", "prioritize"]
+    lines = recorder.lines(last="prioritize")
+    assert [line["event"] for line in lines] == ["explanation", "prioritize"]
 
 
 def test_values_that_do_not_parse_are_logged_once_per_node_and_counted(

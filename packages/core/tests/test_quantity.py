@@ -65,6 +65,8 @@ def test_values_are_those_of_the_kubernetes_client(digits: int, places: int, suf
     with localcontext(prec=60):
         expected = Fraction(reference(text))
     assert parse_quantity(text) == expected
+    if digits >= 0:
+        assert parse_amount(text) == expected * 10**9
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Messages are read as Go reads them, and written with Go's names."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -163,3 +164,61 @@ def test_whole_nodes_are_kept_as_the_bytes_they_were() -> None:
     args = wire.decode_args(b'{"Pod":{},"Nodes":{"metadata":{"v":1},"items":[' + item + b"]}}")
     assert args.nodes is not None
     assert msgspec.json.encode(args.nodes) == b'{"items":[' + item + b'],"metadata":{"v":1}}'
+
+
+BODIES = [
+    b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["a","b"]}',
+    b'{"Pod":{"metadata":{"name":"p"}},"Nodes":null,"NodeNames":["b","a"]}',
+    b'{"Pod":{"metadata":{"name":"q"}},"Nodes":null,"NodeNames":["a","b"]}',
+    b'{"Pod":{"metadata":{"name":"q"}},"Nodes":null,"NodeNames":[]}',
+    b'{"Pod":{"metadata":{"name":"q"}},"Nodes":null,"NodeNames":["\\u0061\\"]}"]}',
+    b'{"Pod":{"metadata":{"name":"q"}},"Nodes":null,"NodeNames":["a","b"] }',
+    b'{"Pod":{"metadata":{"name":"q"}},"NodeNames":["b"],"NodeNames":["a","b"]}',
+    b'{"Pod":{"metadata":{"name":"q"}},"nodenames":["b"],"NodeNames":["a","b"]}',
+    b'{"pod":{"metadata":{"name":"r"}},"Nodes":null,"NodeNames":["a","b"]}',
+    b'{"NodeNames":["a","b"],"Pod":{"metadata":{"name":"r"}}}',
+    b'{"Pod":{"spec":{"NodeNames":["c"]}},"Nodes":null,"NodeNames":["a","b"]}',
+    b'{"Pod":{"metadata":{"name":"s"}},"Nodes":{"items":[]},"NodeNames":null}',
+    b'{"Pod":{"metadata":{"name":"s"}},"Nodes":{"items":[]},"NodeNames":["a","b"]}',
+    # What looks like the names is the end of another key.
+    b'{"Pod":{"metadata":{"name":"s"}},"Nodes":{"items":[]},"\\"NodeNames":["a","b"]}',
+    b'{"Pod":{},"NodeNames":["a",1]}',
+    b'{"Pod":{"NodeNames":["a","b"]}',
+    b'"NodeNames":["a","b"]}',
+    b'["NodeNames":["a","b"]}',
+    b"{}",
+    b"",
+]
+
+
+def outcome(read: Callable[[bytes], wire.ExtenderArgs], body: bytes) -> object:
+    try:
+        args = read(body)
+    except RequestError as error:
+        return str(error)
+    return args.pod, args.node_names, args.nodes is None
+
+
+@pytest.mark.parametrize("first", BODIES)
+def test_a_reader_takes_nothing_over_from_another_call(first: bytes) -> None:
+    """Each call is read as it would be alone, whatever came before it."""
+    for second in BODIES:
+        for third in BODIES[:3]:
+            reader = wire.ArgsReader()
+            for body in (first, second, third):
+                assert outcome(reader.read, body) == outcome(wire.decode_args, body)
+                assert outcome(reader.read, body) == outcome(wire.decode_args, body)
+
+
+def test_a_reader_reads_once_what_comes_again() -> None:
+    """Filter's pod and names are prioritize's too."""
+    reader = wire.ArgsReader()
+    first, again = reader.read(BODIES[0]), reader.read(bytes(bytearray(BODIES[0])))
+    assert again.pod is first.pod
+    assert again.node_names is first.node_names
+    other_pod = reader.read(BODIES[2])
+    assert other_pod.pod is not first.pod
+    assert other_pod.node_names is first.node_names
+    other_names = reader.read(BODIES[3])
+    assert other_names.pod is other_pod.pod
+    assert other_names.node_names == []

@@ -27,6 +27,13 @@ _MAX_DIGITS: Final = 256
 _MAX_EXPONENT: Final = 512
 
 _NANO: Final = 10**9
+_WHOLE: Final = re.compile(r"([0-9]{1,18})([numkMGTPE]|[KMGTPE]i|)", re.ASCII)
+_SCALES: Final = (
+    {"": _NANO}
+    | {suffix: 10 ** (9 + exponent) for suffix, exponent in _DECIMAL.items()}
+    | {suffix: _NANO * 2**exponent for suffix, exponent in _BINARY.items()}
+)
+"""Billionths in one of each suffix."""
 
 Quantity = str | int | float
 """A quantity as JSON may carry it: text, or a bare number."""
@@ -67,6 +74,9 @@ def parse_amount(quantity: Quantity) -> Amount:
     Raises:
         UnparsableError: `quantity` is negative, or as `parse_quantity` raises it.
     """
+    # Nearly all are whole numbers, and a first pod of its kind should not wait for fractions.
+    if isinstance(quantity, str) and (match := _WHOLE.fullmatch(quantity)):
+        return int(match[1]) * _SCALES[match[2]]
     amount = parse_quantity(quantity) * _NANO
     if amount < 0:
         raise UnparsableError(quantity, "a quantity of 0 or more")

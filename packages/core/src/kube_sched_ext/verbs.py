@@ -1,9 +1,7 @@
 """The verbs: from a decoded request to its reply, through the agents' pure functions."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import compress
 from typing import Any, Final, Literal
 
@@ -43,7 +41,7 @@ def new_table(agents: Iterable[Agent[Any]], problems: Problems) -> NodeTable:
     return NodeTable({agent.name: agent.new_store() for agent in agents}, problems)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Asked:
     """The nodes of one request: n names, their rows in a table, and whole nodes where sent."""
 
@@ -51,14 +49,10 @@ class _Asked:
     rows: Rows
     table: NodeTable
     known: Mask
+    unknown_count: int = 0
     nodes: NodeList | None = None
     generation: int = 0
     """Of the table, when the rows were looked up."""
-
-    @cached_property
-    def all_known(self) -> bool:
-        """Whether every name is a known node's."""
-        return bool(self.known.all())
 
 
 @dataclass(slots=True)
@@ -68,6 +62,11 @@ class _Sieve:
     kept: Mask
     failed: dict[str, str] = field(default_factory=dict)
     failed_for_good: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether no node has failed."""
+        return not self.failed and not self.failed_for_good
 
 
 class Verbs:
@@ -101,7 +100,7 @@ class Verbs:
             return ExtenderFilterResult(nodes=args.nodes, node_names=args.node_names)
         asked = self._asked(args, {predicate.agent for predicate in predicates})
         sieve = self._sieve(predicates, args.pod, asked)
-        all_kept = bool(sieve.kept.all())
+        all_kept = sieve.all_kept
         if asked.nodes is not None:
             items = asked.nodes.items or []
             kept = items if all_kept else list(compress(items, sieve.kept.tolist()))
@@ -130,7 +129,7 @@ class Verbs:
             return []
         asked = self._asked(args, {priority.agent for priority in priorities})
         names, rows = asked.names, asked.rows
-        if self._drops_unknown and not asked.all_known:
+        if asked.unknown_count and self._drops_unknown:
             names, rows = list(compress(names, asked.known.tolist())), rows[asked.known]
         weighted = []
         for priority in priorities:
@@ -138,7 +137,7 @@ class Verbs:
             if weight == 0 and len(priorities) > 1:
                 continue
             nodes = asked.table.nodes(priority.agent, rows)
-            with _blaming("priority", priority, args.pod):
+            with _Blaming("priority", priority, args.pod):
                 scores = priority.run(args.pod, nodes)
                 if self._tells(priority):
                     self._tell(
@@ -193,17 +192,18 @@ class Verbs:
             table.put(node)
         names = [node.metadata.name for node in nodes]
         rows = table.rows(names)
-        return _Asked(names, rows, table, np.ones(len(names), np.bool_), args.nodes)
+        return _Asked(names, rows, table, np.ones(len(names), np.bool_), nodes=args.nodes)
 
     def _named(self, names: list[str]) -> _Asked:
         asked, generation = self._last_asked, self._table.generation
         if names is not asked.names or generation != asked.generation:
             rows = self._table.rows(names)
-            asked = _Asked(names, rows, self._table, rows != BLANK_ROW, generation=generation)
+            known = rows != BLANK_ROW
+            unknown_count = len(names) - int(np.count_nonzero(known))
+            asked = _Asked(names, rows, self._table, known, unknown_count, generation=generation)
             self._last_asked = asked
-        if not asked.all_known:
-            unknown = len(names) - int(np.count_nonzero(asked.known))
-            self._instruments.metrics.unknown_nodes.inc(unknown)
+        if asked.unknown_count:
+            self._instruments.metrics.unknown_nodes.inc(asked.unknown_count)
         return asked
 
     def _sieve(
@@ -211,17 +211,20 @@ class Verbs:
     ) -> _Sieve:
         """Ask `predicates` in turn; only what is a scheduler's call is logged and counted."""
         sieve = _Sieve(np.ones(len(asked.names), np.bool_))
-        if self._drops_unknown and not asked.all_known:
+        if asked.unknown_count and self._drops_unknown:
             sieve.kept = asked.known.copy()
             unknown = compress(asked.names, (~asked.known).tolist())
             sieve.failed_for_good = dict.fromkeys(unknown, UNKNOWN_NODE)
         for predicate in predicates:
             # What is not known is not the predicate's to judge.
-            judged = sieve.kept & asked.known
-            nodes = asked.table.nodes(predicate.agent, asked.rows[judged])
+            judges_all = sieve.all_kept and not asked.unknown_count
+            judged = sieve.kept if judges_all else sieve.kept & asked.known
+            nodes = asked.table.nodes(
+                predicate.agent, asked.rows if judges_all else asked.rows[judged]
+            )
             passed = np.ones(len(nodes), np.bool_)
             failed = sieve.failed if predicate.preemption_can_help else sieve.failed_for_good
-            with _blaming("predicate", predicate, pod):
+            with _Blaming("predicate", predicate, pod):
                 verdict = predicate.run(pod, nodes)
                 for reason, mask in verdict.rejected.items():
                     if mask.any():
@@ -236,8 +239,9 @@ class Verbs:
             rejected_count = len(passed) - int(np.count_nonzero(passed))
             if rejected_count:
                 sieve.kept[judged] = passed
-            if is_call:
-                self._instruments.metrics.rejected_nodes.labels(predicate.name).inc(rejected_count)
+                if is_call:
+                    metrics = self._instruments.metrics
+                    metrics.rejected_nodes.labels(predicate.name).inc(rejected_count)
         return sieve
 
     def _tell(
@@ -272,15 +276,20 @@ def _mean(weighted: Sequence[tuple[int, NDArray[np.integer[Any]]]]) -> NDArray[n
     return np.asarray((2 * total + weight_sum) // (2 * weight_sum))
 
 
-@contextmanager
-def _blaming(
-    kind: Literal["predicate", "priority"], verb: Predicate | Priority, pod: Pod
-) -> Iterator[None]:
-    """Turn whatever an agent raises into the error of its verb."""
-    try:
-        yield
-    except Exception as error:
-        raise AgentError(f"{kind} {verb.name}: {error!r}", str(pod)) from error
+@dataclass(slots=True)
+class _Blaming:
+    """Turns whatever an agent raises into the error of its verb."""
+
+    kind: Literal["predicate", "priority"]
+    verb: Predicate | Priority
+    pod: Pod
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception):
+            raise AgentError(f"{self.kind} {self.verb.name}: {error!r}", str(self.pod)) from error
 
 
 def _meta_victims(args: ExtenderPreemptionArgs) -> dict[str, MetaVictims]:

@@ -175,42 +175,46 @@ def decode_args(body: bytes | bytearray) -> ExtenderArgs:
 
 
 class ArgsReader:
-    """Reads filter and prioritize calls; names that come again in the next call are read once.
+    """Reads filter and prioritize calls; what comes again in the next call is read once.
 
-    kube-scheduler asks prioritize about the nodes that filter left, in the same order, and where
-    it asks several extenders each of them again. The names are most of a request's bytes.
+    kube-scheduler asks prioritize about the same pod and the nodes that filter left, in the same
+    order, and where it asks several extenders each of them again.
     """
 
     def __init__(self) -> None:
-        """Start without names."""
-        self._names_bytes = b"\0"
-        self._names: list[str] = []
+        """Start without a call."""
+        self._pod_bytes = self._names_bytes = b"\0"
+        self._args = ExtenderArgs(Pod(), node_names=[])
 
     def read(self, body: bytes | bytearray) -> ExtenderArgs:
-        """Return what the call asks; equal names come back as the same list.
+        """Return what the call asks; a pod or names that come again are the same objects.
 
         Raises:
             RequestError: as `decode_args`.
         """
-        if not body.endswith(self._names_bytes):
+        if body.endswith(self._names_bytes):
+            start = len(body) - len(self._names_bytes)
+            names = self._args.node_names
+        else:
             start = body.find(_NAMES_KEY + b"[")
-            # Go writes the names last; whoever does not is read at once.
-            if start < 0 or not body.endswith(b"]}"):
-                return decode_args(body)
-            names_bytes = bytes(body[start:])
-            try:
-                self._names = _NAMES.decode(names_bytes[len(_NAMES_KEY) : -1])
-            except UNDECODABLE:
-                return decode_args(body)
-            self._names_bytes = names_bytes
-        head = body[: -len(self._names_bytes)]
-        if not head.endswith((b",", b"{")):
+            names = None
+        # Go writes the names last; whoever does not is read at once.
+        pod_bytes = bytes(body[:start])
+        if start < 0 or not pod_bytes.endswith((b",", b"{")) or not body.endswith(b"]}"):
             return decode_args(body)
         try:
-            args = _ARGS.decode(head + _NAMES_KEY + b"[]}")
-        except RequestError:
+            if names is None:
+                names = _NAMES.decode(memoryview(body)[start + len(_NAMES_KEY) : -1])
+            if pod_bytes == self._pod_bytes:
+                args = ExtenderArgs(self._args.pod, self._args.nodes, names)
+            else:
+                args = _ARGS.decode(pod_bytes + _NAMES_KEY + b"[]}")
+                args = ExtenderArgs(args.pod, args.nodes, names)
+        except (RequestError, *UNDECODABLE):
             return decode_args(body)
-        return ExtenderArgs(args.pod, args.nodes, self._names)
+        self._pod_bytes, self._names_bytes = pod_bytes, bytes(body[start:])
+        self._args = args
+        return args
 
 
 def decode_nodes(items: Sequence[msgspec.Raw]) -> list[Node]:

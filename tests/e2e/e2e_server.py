@@ -50,6 +50,13 @@ class Server(Program):
         answer = self.ask(path, {"Pod": pod, "Nodes": None, "NodeNames": names})
         return {entry["Host"]: entry["Score"] for entry in answer}
 
+    def kept(self, path: str, pod: dict[str, Any], names: list[str]) -> list[str]:
+        """Return the nodes that pass a filter for a pod."""
+        kept: list[str] = self.ask(path, {"Pod": pod, "Nodes": None, "NodeNames": names})[
+            "NodeNames"
+        ]
+        return kept
+
     def count(self, metric: str, **labels: str) -> float:
         """Return the sum of a metric over all samples that have these labels."""
         families = text_string_to_metric_families(self._ops("/metrics").data.decode())

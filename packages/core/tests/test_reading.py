@@ -76,7 +76,7 @@ def test_an_allocatable_that_does_not_parse_is_missing_and_told(text: str) -> No
 def test_a_node_without_anything_has_empty_parts() -> None:
     """Go leaves empty maps out, or writes null."""
     node = read_node({"metadata": {"name": "a", "labels": None, "annotations": None}})
-    assert (node.name, node.labels, node.images) == ("a", {}, [])
+    assert (node.name, node.labels, node.images, node.addresses) == ("a", {}, [], [])
     assert math.isnan(node.annotation("x"))
 
 
@@ -87,6 +87,14 @@ def test_images_are_read_with_names_and_size() -> None:
         (("x:1", "x@sha256:0"), 5),
         ((), 7),
     ]
+
+
+def test_addresses_are_read_with_their_types() -> None:
+    """In the order in which the kubelet reports them."""
+    listed = [{"type": "InternalIP", "address": "10.0.0.1"}, {"type": "Hostname", "address": "a"}]
+    node = read_node(make_node("a") | {"status": {"addresses": listed}})
+    addresses = [(it.type, it.address) for it in node.addresses]
+    assert addresses == [("InternalIP", "10.0.0.1"), ("Hostname", "a")]
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,17 @@ from typing import Final, Literal, Self
 from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.configuration import attempt
 from kube_sched_ext.errors import ConfigurationError
-from kube_sched_ext.handshake import ServerContext
+from kube_sched_ext.handshake import ServerContext, reason_of
 
-_PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_PEM_BEGIN: Final = "-----BEGIN CERTIFICATE-----"
+_PEM: Final = re.compile(f"{_PEM_BEGIN}[^-]+-----END CERTIFICATE-----")
 _NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
 """X509_V_FLAG_NO_CHECK_TIME, for which Python has no name."""
 _SOON_SHARE: Final = 0.1
 _SOON_MOST: Final = 30 * 86400.0
+
+_OTHER_KEY: Final = {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
+"""What OpenSSL says of a key that is right but for another certificate."""
 
 _CERT: Final = "TLS_CERT_FILE"
 _KEY: Final = "TLS_KEY_FILE"
@@ -49,6 +53,7 @@ class Validity:
         return "ends soon" if now >= self.ends - soon else "valid"
 
     def __str__(self) -> str:
+        """Return the end, as Kubernetes writes times."""
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.ends))
 
 
@@ -59,8 +64,6 @@ class Credentials:
     context: ServerContext
     validities: Mapping[str, Validity]
     """By setting; of several client CAs that one which ends first."""
-    client_cas: frozenset[bytes]
-    """The DER of each; none where no client needs a certificate."""
 
 
 _Stamp = Sequence[object]
@@ -113,8 +116,7 @@ class Certificates:
         if authorities:
             _demand_certificates(context, authorities)
             validities |= _first_to_end(context)
-        ders = frozenset(ssl.PEM_cert_to_DER_cert(pem) for pem in authorities or ())
-        return Credentials(context, validities, ders)
+        return Credentials(context, validities)
 
     def _load_pair(self) -> tuple[ServerContext, Validity]:
         problems: list[str] = []
@@ -127,18 +129,21 @@ class Certificates:
             context.load_cert_chain(self._certificate, self._key, _refuse_password)
         except ssl.SSLError as error:
             raise ConfigurationError([self._key_problem(error)]) from None
+        except OSError as error:
+            # Both could be read a moment ago.
+            raise ConfigurationError([_unreadable(_CERT, self._certificate, error)]) from None
         try:
             described = _shown_certificate(context, chain[0])
         except ssl.SSLError as error:
-            reason = _reason(error)
+            reason = reason_of(error)
             line = f"{_CERT}: {self._certificate} is of no use to any client: {reason}"
             raise ConfigurationError([line]) from None
         return context, Validity.of(described)
 
     def _key_problem(self, error: ssl.SSLError) -> str:
-        if error.reason in {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH"}:
+        if error.reason in _OTHER_KEY:
             return f"{_KEY}: {self._key} is not the key of the certificate in {self._certificate}"
-        return f"{_KEY}: {self._key} holds no key in PEM without a password: {_reason(error)}"
+        return f"{_KEY}: {self._key} holds no key in PEM without a password: {reason_of(error)}"
 
 
 def certificates_of(settings: CoreSettings) -> Certificates | None:
@@ -165,18 +170,26 @@ def _read(setting: str, path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError as error:
-        raise ConfigurationError([f"{setting}: {path} cannot be read: {error.strerror}"]) from None
+        raise ConfigurationError([_unreadable(setting, path, error)]) from None
+
+
+def _unreadable(setting: str, path: Path, error: OSError) -> str:
+    return f"{setting}: {path} cannot be read: {error.strerror}"
 
 
 def _read_pem(setting: str, path: Path) -> list[str]:
-    blocks = _PEM.findall(_read(setting, path))
+    text = _read(setting, path)
+    blocks = _PEM.findall(text)
     if not blocks:
         raise ConfigurationError([f"{setting}: {path} holds no certificate in PEM"])
+    if text.count(_PEM_BEGIN) > len(blocks):
+        raise ConfigurationError([f"{setting}: {path} ends within a certificate"])
     for number, block in enumerate(blocks, 1):
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=block)
         except (ssl.SSLError, ValueError) as error:
-            line = f"{setting}: {path}: certificate {number} of {len(blocks)} is none: {error}"
+            place = f"certificate {number} of {len(blocks)}"
+            line = f"{setting}: {path}: {place} cannot be read: {error}"
             raise ConfigurationError([line]) from None
     return blocks
 
@@ -195,11 +208,12 @@ def _new_context() -> ServerContext:
     return context
 
 
-def _demand_certificates(context: ssl.SSLContext, authorities: Sequence[str]) -> None:
+def _demand_certificates(context: ServerContext, authorities: Sequence[str]) -> None:
     context.verify_mode = ssl.CERT_REQUIRED
     # An intermediate CA alone is enough, as it is for Kubernetes' own programs.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata="\n".join(authorities))
+    context.client_cas = frozenset(ssl.PEM_cert_to_DER_cert(pem) for pem in authorities)
 
 
 def _first_to_end(context: ssl.SSLContext) -> Iterator[tuple[str, Validity]]:
@@ -224,9 +238,3 @@ def _shown_certificate(context: ssl.SSLContext, leaf: str) -> Mapping[str, objec
         with suppress(ssl.SSLWantReadError):
             side.do_handshake()
     return client.getpeercert() or {}
-
-
-def _reason(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    return (error.reason or str(error)).lower().replace("_", " ")

@@ -41,6 +41,21 @@ def main() -> None:
     """
 
 
+def options(
+    settings: Sequence[Setting],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each of `settings`, whose value it gets under its name."""
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        for declared in reversed(settings):
+            default = f"default: {declared.default_text or 'none'}"
+            text = f"{declared.meaning} [{declared.allowed}; {default}; env: {declared.name}]"
+            command = _option(declared, text)(command)
+        return command
+
+    return add
+
+
 def _flags(command: Callable[..., None]) -> Callable[..., None]:
     """Give `command` an option for each setting of the core and of extensions."""
     extensions = discovery.load_extensions().parts.values()
@@ -48,11 +63,7 @@ def _flags(command: Callable[..., None]) -> Callable[..., None]:
         CoreSettings,
         *(kind.settings_type for kind in extensions),
     ]
-    for declared in reversed([it for kind in kinds for it in settings_of(kind)]):
-        default = f"default: {declared.default_text or 'none'}"
-        text = f"{declared.meaning} [{declared.allowed}; {default}; env: {declared.name}]"
-        command = _option(declared, text)(command)
-    return command
+    return options([it for kind in kinds for it in settings_of(kind)])(command)
 
 
 def _option(declared: Setting, text: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

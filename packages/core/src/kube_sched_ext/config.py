@@ -115,6 +115,32 @@ class CoreSettings(msgspec.Struct, frozen=True, dict=True):
             "out.",
         ),
     ] = "keep"
+    tls_cert_file: Annotated[
+        str,
+        setting(
+            "TLS_CERT_FILE",
+            "Certificate of the verbs' port, in PEM, intermediate ones after it; empty: no TLS.",
+        ),
+    ] = ""
+    tls_key_file: Annotated[
+        str, setting("TLS_KEY_FILE", "Private key of that certificate, in PEM.")
+    ] = ""
+    tls_client_ca_file: Annotated[
+        str,
+        setting(
+            "TLS_CLIENT_CA_FILE",
+            "CAs, in PEM, one of which must have signed a client's certificate; empty: clients "
+            "need none.",
+        ),
+    ] = ""
+    tls_client_names: Annotated[
+        str,
+        setting(
+            "TLS_CLIENT_NAMES",
+            "Common names of the clients that are answered, with commas between; empty: all with "
+            "a valid certificate.",
+        ),
+    ] = ""
     only_namespaces: Annotated[
         str,
         setting(
@@ -199,6 +225,14 @@ class CoreSettings(msgspec.Struct, frozen=True, dict=True):
             )
         if self.ops_port == self.http_port:
             raise ValueError(f"OPS_PORT: {self.ops_port} is HTTP_PORT too; they must differ")
+        for given, needed in (
+            ("tls_cert_file", "tls_key_file"),
+            ("tls_key_file", "tls_cert_file"),
+            ("tls_client_ca_file", "tls_cert_file"),
+            ("tls_client_names", "tls_client_ca_file"),
+        ):
+            if getattr(self, given) and not getattr(self, needed):
+                raise ValueError(f"{needed.upper()}: is not set; {given.upper()} is, and needs it")
         for name, text in (
             ("ONLY_LABELS", self.only_labels),
             ("EXCEPT_LABELS", self.except_labels),

@@ -4,7 +4,7 @@ import ssl
 from contextvars import ContextVar
 from typing import Any, Final
 
-FAILURE: Final[ContextVar[list[ssl.SSLError]]] = ContextVar("FAILURE")
+FAILURES: Final[ContextVar[list[Exception]]] = ContextVar("FAILURES")
 """Where a handshake that begins in this context puts what made it fail."""
 
 _HTTPS_ONLY: Final = b"This port speaks HTTPS: urlPrefix must start with https://.\n"
@@ -22,7 +22,7 @@ class _Handshake(ssl.SSLObject):
     """
 
     outgoing: ssl.MemoryBIO
-    failures: list[ssl.SSLError]
+    failures: list[Exception]
 
     def do_handshake(self) -> None:
         """Go on with the handshake.
@@ -48,6 +48,8 @@ class ServerContext(ssl.SSLContext):
     """A server's context with such handshakes."""
 
     sslobject_class = _Handshake
+    client_cas: frozenset[bytes] = frozenset()
+    """The DER of each CA that it trusts; none where no client needs a certificate."""
 
     def wrap_bio(
         self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *args: Any, **kwargs: Any
@@ -56,5 +58,12 @@ class ServerContext(ssl.SSLContext):
         wrapped = super().wrap_bio(incoming, outgoing, *args, **kwargs)
         assert isinstance(wrapped, _Handshake)  # noqa: S101  # as sslobject_class says
         wrapped.outgoing = outgoing
-        wrapped.failures = FAILURE.get([])
+        wrapped.failures = FAILURES.get([])
         return wrapped
+
+
+def reason_of(error: ssl.SSLError) -> str:
+    """Return why a handshake failed, or a file could not be read, in a few fixed words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return error.verify_message
+    return (error.reason or "unknown").lower().replace("_", " ")

@@ -9,9 +9,9 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -21,9 +21,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from kube_sched_ext import wire
 from kube_sched_ext.certificates import Certificates, Credentials, Standing
 from kube_sched_ext.errors import ConfigurationError
-from kube_sched_ext.handshake import FAILURE
+from kube_sched_ext.handshake import FAILURES, ServerContext, reason_of
 from kube_sched_ext.health import Condition
 from kube_sched_ext.instruments import Instruments
+from kube_sched_ext.logs import Level
 
 _LOOK_SECONDS: Final = 2.0
 """The time between two looks at the files."""
@@ -32,6 +33,11 @@ _CLOSE_SECONDS: Final = 2.0
 _LEAVE_SECONDS: Final = 60.0
 """So long before a client's certificate ends, its connections end with their next reply."""
 _DISCARD_SECONDS: Final = 10.0
+_LEVELS: Final[Mapping[Standing, Level]] = {
+    "valid": "INFO",
+    "ends soon": "WARNING",
+    "has ended": "ALERT",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,12 @@ class Caller:
 
     names: Sequence[str]
     ends: float
-    client_ca: bytes
-    """The DER of the CA that vouches for it."""
+    client_cas: frozenset[bytes]
+    """The DER of the CA that vouches for it; of all that may, where a session was resumed."""
 
     def is_trusted_by(self, credentials: Credentials, now: float) -> bool:
         """Tell whether its certificate is valid still."""
-        return now < self.ends and self.client_ca in credentials.client_cas
+        return now < self.ends and self.client_cas <= credentials.context.client_cas
 
 
 class Tls:
@@ -81,9 +87,10 @@ class Tls:
         now = time.time()
         validities = self.credentials.validities.items()
         details = [self._failure] if self._failure else []
-        details += [f"{name} {_phrase(it.standing(now))} {it}" for name, it in validities]
+        details += [f"{name} {it.standing(now)}, until {it}" for name, it in validities]
         has_ended = any(it.standing(now) == "has ended" for _, it in validities)
-        return Condition(not self._failure and not has_ended, ", ".join(details), required=False)
+        is_ok = not self._failure and not has_ended
+        return Condition(is_ok, ", ".join(details), required=False)
 
     def objection_to(self, caller: Caller) -> str:
         """Return why `caller` is not answered; nothing if it is."""
@@ -98,9 +105,13 @@ class Tls:
         host = connection.client[0] if connection.client else ""
         self._instruments.problems.refused_client(host, objection)
 
+    def not_accepted(self, error: OSError) -> None:
+        """Log that no connection could be taken."""
+        self._instruments.log.error("connection not accepted", error=str(error))
+
     def failed(self, host: str, error: Exception) -> None:
         """Count a handshake that failed, and log it once."""
-        reason = _reason(error)
+        reason = reason_of(error) if isinstance(error, ssl.SSLError) else type(error).__name__
         self._instruments.metrics.failed_handshakes.labels(reason).inc()
         # A probe of the port goes away without a word; so does a scheduler that is stopped.
         if not isinstance(error, ConnectionError):
@@ -116,7 +127,8 @@ class Tls:
             if failure != self._failure:
                 self._failure = failure
                 metrics.certificate_reloads.labels("failed").inc()
-                log.error("certificates not reloaded; those of before stay", error=failure)
+                context = {"problems": error.problems}
+                log.at("ERROR", "certificates not reloaded; those of before stay", context)
             return
         if has_changed:
             metrics.certificate_reloads.labels("done").inc()
@@ -138,12 +150,8 @@ class Tls:
         for name, validity in self.credentials.validities.items():
             standing = validity.standing(now)
             if standing != self._told.get(name, "valid"):
-                at = self._instruments.log.warning
-                if standing == "has ended":
-                    at = self._instruments.log.alert
-                elif standing == "valid":
-                    at = self._instruments.log.info
-                at(f"certificate {_phrase(standing)} {validity}", setting=name)
+                context = {"setting": name, "until": str(validity)}
+                self._instruments.log.at(_LEVELS[standing], f"certificate {standing}", context)
             self._told[name] = standing
 
     def _close_untrusted(self) -> None:
@@ -169,9 +177,10 @@ class TlsProtocol(HttpToolsProtocol):
         """Take the connection, once its handshake is done."""
         super().connection_made(transport)
         handshake: ssl.SSLObject = transport.get_extra_info("ssl_object")
-        if handshake.context.verify_mode is not ssl.CERT_REQUIRED:
+        context = handshake.context
+        if not isinstance(context, ServerContext) or not context.client_cas:
             return
-        caller = self.caller = _caller(handshake)
+        caller = self.caller = _caller(handshake, context)
         if not caller.is_trusted_by(self._tls.credentials, time.time()):
             # The CA went while hands were shaken.
             transport.abort()
@@ -204,15 +213,18 @@ class TlsListener:
         self._make = make
         self._loop = asyncio.get_running_loop()
         self._handshakes: set[asyncio.Task[None]] = set()
-        listener.setblocking(False)
+        listener.setblocking(False)  # noqa: FBT003  # its only argument
 
-    async def run(self) -> None:
-        """Accept connections until cancelled."""
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Accept connections until closed; what goes wrong with that goes wrong in `group`."""
+        self._accepting = group.create_task(self._accept())
+
+    async def _accept(self) -> None:
         while True:
             try:
                 connection, address = await self._loop.sock_accept(self._listener)
             except OSError as error:
-                self._tls.failed("", error)
+                self._tls.not_accepted(error)
                 # Descriptors ran out: they come back when other connections end.
                 await asyncio.sleep(1)
                 continue
@@ -221,7 +233,8 @@ class TlsListener:
             task.add_done_callback(self._handshakes.discard)
 
     def close(self) -> None:
-        """Let go of handshakes under way."""
+        """Accept no more, and let go of handshakes under way."""
+        self._accepting.cancel()
         for task in self._handshakes:
             task.cancel()
 
@@ -230,8 +243,8 @@ class TlsListener:
         await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     async def _shake_hands(self, connection: socket.socket, host: str) -> None:
-        failures: list[ssl.SSLError] = []
-        FAILURE.set(failures)
+        failures: list[Exception] = []
+        FAILURES.set(failures)
         try:
             await self._loop.connect_accepted_socket(
                 self._make,
@@ -241,29 +254,25 @@ class TlsListener:
                 ssl_shutdown_timeout=_CLOSE_SECONDS,
             )
         except OSError as error:
-            self._tls.failed(host, failures[0] if failures else error)
+            failures.append(error)
+        if failures:
+            self._tls.failed(host, failures[0])
 
 
-def _caller(handshake: ssl.SSLObject) -> Caller:
-    shown = handshake.getpeercert() or {}
-    names = [
-        str(value)
-        for part in shown.get("subject", ())
-        for key, value in part
-        if key == "commonName"
-    ]
-    ends = ssl.cert_time_to_seconds(str(shown["notAfter"]))
-    return Caller(names, ends, _verified_chain(handshake)[-1])
+def _caller(handshake: ssl.SSLObject, context: ServerContext) -> Caller:
+    # Its values are nested tuples for some keys, a text for others.
+    shown: dict[str, Any] = handshake.getpeercert() or {}
+    names = [value for part in shown["subject"] for key, value in part if key == "commonName"]
+    client_cas = frozenset(_verified_chain(handshake)[-1:]) or context.client_cas
+    return Caller(names, ssl.cert_time_to_seconds(shown["notAfter"]), client_cas)
 
 
 def _verified_chain(handshake: ssl.SSLObject) -> list[bytes]:
+    """Return the DER of the caller's certificate, and so on up to the CA's; none if resumed."""
     if sys.version_info >= (3, 13):
         return handshake.get_verified_chain()
-    inner = handshake._sslobj  # noqa: SLF001  # it became public with Python 3.13
-    return [
-        ssl.PEM_cert_to_DER_cert(certificate.public_bytes())
-        for certificate in inner.get_verified_chain()
-    ]
+    chain = cast("Any", handshake)._sslobj.get_verified_chain()  # noqa: SLF001  # public with 3.13
+    return [ssl.PEM_cert_to_DER_cert(certificate.public_bytes()) for certificate in chain or ()]
 
 
 def _refusing(objection: str, refused: Callable[[], None]) -> ASGIApp:
@@ -281,15 +290,3 @@ def _refusing(objection: str, refused: Callable[[], None]) -> ASGIApp:
         await response(scope, receive, send)
 
     return refuse
-
-
-def _phrase(standing: Standing) -> str:
-    return {"valid": "valid until", "ends soon": "ends soon:", "has ended": "has ended:"}[standing]
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    if isinstance(error, ssl.SSLError):
-        return (error.reason or "unknown").lower().replace("_", " ")
-    return type(error).__name__

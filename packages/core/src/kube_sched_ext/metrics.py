@@ -72,6 +72,24 @@ class Metrics:
             ("agent",),
             registry=registry,
         )
+        self.failed_handshakes = Counter(
+            "kube_sched_ext_failed_handshakes",
+            "TLS handshakes that failed, by reason.",
+            ("reason",),
+            registry=registry,
+        )
+        self.certificate_ends = Gauge(
+            "kube_sched_ext_certificate_not_after_timestamp_seconds",
+            "When a certificate in force ends, by the setting that names its file.",
+            ("setting",),
+            registry=registry,
+        )
+        self.certificate_reloads = Counter(
+            "kube_sched_ext_certificate_reloads",
+            "Changes of TLS files that were taken over (done) or not (failed), by result.",
+            ("result",),
+            registry=registry,
+        )
         self.dropped_log_lines = Counter(
             "kube_sched_ext_dropped_log_lines",
             "Log lines dropped because their reader was too slow.",

@@ -1,4 +1,4 @@
-"""What could not be read: each case counted, each place logged once."""
+"""What could not be read, who is not let in: each case counted, each place logged once."""
 
 from typing import Final
 
@@ -49,6 +49,11 @@ class Problems:
         self._metrics.unreadable_nodes.labels(agent).inc()
         if self._is_new(agent, node, ""):
             self._log.error("agent failed to read node", agent=agent, node=node, exc_info=error)
+
+    def refused_client(self, host: str, reason: str) -> None:
+        """A client at `host` is not answered, for `reason`."""
+        if self._is_new("", host, reason):
+            self._log.warning("client refused", host=host, reason=reason)
 
     def _is_new(self, agent: str, place: str, key: str) -> bool:
         told = (agent, place, key)

@@ -6,13 +6,17 @@ from pathlib import Path
 
 from kube_sched_ext import server
 from kube_sched_ext.app import create_app_of
+from kube_sched_ext.certificates import certificates_of
+from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.configuration import Configuration, attempt
 from kube_sched_ext.errors import ConfigurationError
 from kube_sched_ext.extension import Host
 from kube_sched_ext.health import Condition, Health
+from kube_sched_ext.https import Tls
 from kube_sched_ext.instruments import Instruments, new_instruments
 from kube_sched_ext.logs import capture_standard_logging
 from kube_sched_ext.ops import create_ops_app
+from kube_sched_ext.selection import names_in
 from kube_sched_ext.snapshot import load_snapshot
 from kube_sched_ext.table import NodeTable
 from kube_sched_ext.verbs import Verbs, new_table
@@ -54,16 +58,20 @@ def _serve(configuration: Configuration, instruments: Instruments) -> None:
     ops_socket = attempt(
         problems, lambda: server.bind(address, settings.operations_port, "OPS_PORT")
     )
+    tls = attempt(problems, lambda: _tls(settings, instruments))
     if app is None or verbs_socket is None or ops_socket is None or problems:
         raise ConfigurationError(problems)
 
     capture_standard_logging(instruments.log)
     _show(health, configuration, table, instruments)
+    if tls:
+        health.add("tls", tls.condition)
     instruments.log.info(
         "serving",
         version=VERSION,
         agents=[agent.name for agent in agents],
         http_port=settings.http_port,
+        tls=tls is not None,
         ops_port=settings.operations_port,
         nodes=len(table),
     )
@@ -71,9 +79,18 @@ def _serve(configuration: Configuration, instruments: Instruments) -> None:
     gc.collect()
     gc.freeze()
     ops_app = create_ops_app(health, instruments.metrics)
-    background = [extension.run for extension in extensions]
-    server.run((app, verbs_socket), (ops_app, ops_socket), settings, health, background)
+    background: list[server.Background] = [extension.run for extension in extensions]
+    if tls:
+        background.append(tls.watch)
+    server.run((app, verbs_socket), (ops_app, ops_socket), settings, health, background, tls)
     instruments.log.info("stopped")
+
+
+def _tls(settings: CoreSettings, instruments: Instruments) -> Tls | None:
+    certificates = certificates_of(settings)
+    if certificates is None:
+        return None
+    return Tls(certificates, names_in(settings.tls_client_names), instruments)
 
 
 def _show(

@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.errors import ConfigurationError
 from kube_sched_ext.health import Condition, Health
+from kube_sched_ext.https import Tls, TlsListener, TlsProtocol
 
 _BACKLOG: Final = 2048
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -53,6 +54,10 @@ def _listen_on_all(port: int) -> socket.socket:
     return _listen_on("0.0.0.0", port)  # noqa: S104  # documented default of HTTP_HOST
 
 
+Background = Callable[[], Coroutine[Any, Any, None]]
+"""What runs beside the listeners, until cancelled."""
+
+
 class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -60,24 +65,48 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _TlsServer(_Server):
+    def __init__(self, config: uvicorn.Config, tls: Tls, group: asyncio.TaskGroup) -> None:
+        super().__init__(config)
+        self._tls = tls
+        self._group = group
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        # uvicorn would listen with one context for as long as it runs.
+        await super().startup(sockets=[])
+        for listener in sockets or ():
+            accepting = TlsListener(self._tls, listener, self._protocol)
+            accepting.start(self._group)
+            self.servers.append(accepting)  # type: ignore[arg-type]  # which it only closes
+
+    def _protocol(self) -> TlsProtocol:
+        return TlsProtocol(
+            self._tls,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+
+
 def run(
     verbs: tuple[Starlette, socket.socket],
     ops: tuple[Starlette, socket.socket],
     settings: CoreSettings,
     health: Health,
-    background: Sequence[Callable[[], Coroutine[Any, Any, None]]] = (),
+    background: Sequence[Background] = (),
+    tls: Tls | None = None,
 ) -> None:
     """Serve both applications on their sockets until SIGTERM or SIGINT.
 
     What is in the `background` runs beside them, and is cancelled once no call is left. What it
-    raises ends the process.
+    raises ends the process. With `tls` the verbs are served to those whom it lets in.
 
-    Then calls under way are finished, for at most SHUTDOWN_SECONDS, and no new ones taken; the
-    operations listener goes last, so that probes see the process stop. A second signal ends all
-    at once.
+    On the signal calls under way are finished, for at most SHUTDOWN_SECONDS, and no new ones taken;
+    the operations listener goes last, so that probes see the process stop. A second signal ends
+    all at once.
     """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(verbs, ops, settings, health, background))
+        runner.run(_serve(verbs, ops, settings, health, background, tls))
 
 
 async def _serve(
@@ -85,9 +114,12 @@ async def _serve(
     ops: tuple[Starlette, socket.socket],
     settings: CoreSettings,
     health: Health,
-    background: Sequence[Callable[[], Coroutine[Any, Any, None]]],
+    background: Sequence[Background],
+    tls: Tls | None,
 ) -> None:
-    verbs_server, ops_server = _server(verbs[0], settings), _server(ops[0], settings)
+    group = asyncio.TaskGroup()
+    config, ops_server = _config(verbs[0], settings), _Server(_config(ops[0], settings))
+    verbs_server = _TlsServer(config, tls, group) if tls else _Server(config)
     servers = (verbs_server, ops_server)
 
     def stop() -> None:
@@ -103,7 +135,7 @@ async def _serve(
         "shutdown",
         lambda: Condition(not verbs_server.should_exit, "stopping" * verbs_server.should_exit),
     )
-    async with asyncio.TaskGroup() as group:
+    async with group:
         group.create_task(ops_server.serve([ops[1]]))
         tasks = [group.create_task(start()) for start in background]
         await verbs_server.serve([verbs[1]])
@@ -112,18 +144,16 @@ async def _serve(
         ops_server.should_exit = True
 
 
-def _server(app: Starlette, settings: CoreSettings) -> _Server:
-    return _Server(
-        uvicorn.Config(
-            app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=settings.keep_alive_seconds,
-            timeout_graceful_shutdown=settings.shutdown_seconds,
-        )
+def _config(app: Starlette, settings: CoreSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=settings.keep_alive_seconds,
+        timeout_graceful_shutdown=settings.shutdown_seconds,
     )

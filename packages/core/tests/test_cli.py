@@ -72,7 +72,7 @@ def beside(word):
 def test_installed_packages_bring_commands(install_agents: Install) -> None:
     """Listed with the others, and run with their arguments."""
     env = install_agents(command=COMMAND)
-    assert "  beside    Stands beside.\n" in run_command("--help", **env).stdout
+    assert "beside Stands beside." in " ".join(run_command("--help", **env).stdout.split())
     assert run_command("beside", "us", **env).stdout == "beside us\n"
 
 
@@ -91,7 +91,7 @@ def test_a_command_that_does_not_load_says_so_when_run(
 ) -> None:
     """The other commands go on."""
     env = install_agents("plain", command=command)
-    assert "  beside    Failed to load.\n" in run_command("--help", **env).stdout
+    assert "beside Failed to load." in " ".join(run_command("--help", **env).stdout.split())
     assert run_command("agents", **env).returncode == 0
     result = run_command("beside", "--whatever", "it", **env)
     assert result.returncode == 1

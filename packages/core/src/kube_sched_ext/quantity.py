@@ -28,7 +28,7 @@ _MAX_EXPONENT: Final = 512
 
 _NANO: Final = 10**9
 _WHOLE: Final = re.compile(r"([0-9]{1,18})([numkMGTPE]|[KMGTPE]i|)", re.ASCII)
-_SCALES: Final = (
+_SCALES: Final[dict[str, int]] = (
     {"": _NANO}
     | {suffix: 10 ** (9 + exponent) for suffix, exponent in _DECIMAL.items()}
     | {suffix: _NANO * 2**exponent for suffix, exponent in _BINARY.items()}

@@ -27,6 +27,10 @@ USERS: Mapping[str, list[JSON]] = {
     "nudger": [
         {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]}
     ],
+    "annotator": [
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    ],
     "nobody": [],
 }
 """Users, each with a token of its own, and what they may do."""

@@ -1,5 +1,6 @@
 """Calls to the apiserver: what is sent, and what comes of each answer."""
 
+import json
 import socket
 import threading
 import time
@@ -34,6 +35,23 @@ def test_a_node_is_annotated_by_a_merge_patch(apiserver: FakeApiserver) -> None:
     assert request.headers["content-type"] == "application/merge-patch+json"
     assert request.headers["user-agent"].startswith("kube-sched-ext/")
     assert request.body == '{"metadata":{"annotations":{"a":"1","b":null}}}'
+
+
+@pytest.mark.parametrize(("force", "text"), [(True, "true"), (False, "false")])
+def test_annotations_are_applied_for_a_manager(
+    apiserver: FakeApiserver, text: str, *, force: bool
+) -> None:
+    """With the node's UID, without which a node that is gone would be made anew."""
+    apiserver.api().apply_annotations("n/1", {"a": "1"}, uid="u", manager="m", force=force)
+    [request] = apiserver.asked("patch")
+    assert request.path == "/api/v1/nodes/n%2F1"
+    assert request.query == {"fieldManager": "m", "force": text}
+    assert request.headers["content-type"] == "application/apply-patch+yaml"
+    assert json.loads(request.body) == {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "n/1", "uid": "u", "annotations": {"a": "1"}},
+    }
 
 
 def test_a_refusal_is_told_in_the_apiservers_words(apiserver: FakeApiserver) -> None:

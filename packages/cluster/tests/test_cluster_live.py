@@ -246,6 +246,36 @@ async def test_rights_are_the_least_that_do(control_plane: ControlPlane, told: T
     await call(control_plane, "DELETE", f"{NODE}/plain")
 
 
+async def test_applied_annotations_are_those_of_their_manager(control_plane: ControlPlane) -> None:
+    """What it leaves out goes, what others have stays, and no node is made of them."""
+    node = await call(control_plane, "POST", NODE, make_node("applied"))
+    api = Api(find_access(str(control_plane.kubeconfig("annotator"))))
+    uid = node["metadata"]["uid"]
+
+    async def apply(
+        name: str = "applied", *, uid: str = uid, force: bool = True, **its: str
+    ) -> str:
+        try:
+            await asyncio.to_thread(
+                api.apply_annotations, name, its, uid=uid, manager="ours", force=force
+            )
+        except ApiError as error:
+            return " ".join((str(error.code), *error.causes))
+        found = await call(control_plane, "GET", f"{NODE}/applied")
+        return " ".join(sorted(f"{k}={v}" for k, v in found["metadata"]["annotations"].items()))
+
+    theirs = {"metadata": {"annotations": {"theirs": "1"}}}
+    await call(control_plane, "PATCH", f"{NODE}/applied", theirs)
+    assert await apply(a="1", b="1") == "a=1 b=1 theirs=1"
+    assert await apply(a="2") == "a=2 theirs=1"
+    assert await apply(force=False, theirs="2") == "409 FieldManagerConflict"
+    assert await apply(theirs="2") == "theirs=2"
+    assert await apply(uid=str(uuid4()), a="1") == "422 FieldValueInvalid FieldValueInvalid"
+    assert await apply("missing", a="1") == "409"
+    await call(control_plane, "DELETE", f"{NODE}/applied")
+    assert await apply(a="1") == "409"
+
+
 async def test_a_token_that_is_not_known_is_refused(control_plane: ControlPlane) -> None:
     """As Unauthorized."""
     path = control_plane.kubeconfig("stranger")

@@ -201,6 +201,10 @@ class Bound:
     images: tuple[str, ...] = ()
 
 
+def fail_on_bad(text: str) -> float:
+    return 1 / len(text.removeprefix("bad"))
+
+
 class PodCounts:
     """A store that keeps the UIDs of pods by row."""
 
@@ -208,14 +212,16 @@ class PodCounts:
         self.uids: dict[int, set[str]] = {}
 
     def put(self, row: int, node: NodeReader) -> None:
+        node.annotation("x", fail_on_bad)
         self.uids.setdefault(row, set())
 
     def clear(self, row: int) -> None:
         self.uids.pop(row, None)
 
     def put_pod(self, row: int, pod: BoundPod) -> None:
-        assert pod.uid not in self.uids[row], "put twice"
-        self.uids[row].add(pod.uid)
+        pods = self.uids.setdefault(row, set())
+        assert pod.uid not in pods, "put twice"
+        pods.add(pod.uid)
 
     def remove_pod(self, row: int, pod: BoundPod) -> None:
         self.uids[row].remove(pod.uid)
@@ -276,6 +282,20 @@ def test_pods_are_kept_only_where_an_agent_wants_them() -> None:
     table.put_pod(Bound("p1", "n1"))
     table.remove_pod("p1")
     assert NodeTable({"pods": PodCounts()}, Reports()).keeps_pods
+
+
+def test_a_node_that_can_no_longer_be_read_keeps_its_pods() -> None:
+    """They are read from the pods, and no other agent is told of them again."""
+    failing, other = PodCounts(), PodCounts()
+    table = NodeTable({"pods": failing, "others": other}, Reports())
+    table.put(make("n1", x="good"))
+    table.put_pod(Bound("p1", "n1"))
+    other.put = lambda row, node: None  # type: ignore[method-assign]
+    table.put(make("n1", x="bad"))
+    [row] = table.rows(["n1"]).tolist()
+    assert failing.uids[row] == other.uids[row] == {"p1"}
+    table.remove_pod("p1")
+    assert failing.uids[row] == other.uids[row] == set()
 
 
 def test_a_pod_forgets_what_was_computed_of_its_node() -> None:

@@ -229,8 +229,35 @@ class Api:
         if resource_version:
             metadata["resourceVersion"] = resource_version
         body = msgspec.json.encode({"metadata": metadata})
-        path = f"/api/v1/nodes/{quote(name, safe='')}"
-        self._call("PATCH", path, body=body, content_type="application/merge-patch+json")
+        self._call(
+            "PATCH", _node_path(name), body=body, content_type="application/merge-patch+json"
+        )
+
+    def apply_annotations(
+        self, name: str, annotations: Mapping[str, str], *, uid: str, manager: str, force: bool
+    ) -> None:
+        """Make `annotations` all that `manager` has on the node; those of other managers stay.
+
+        Args:
+            name: the node.
+            annotations: what the node is to have. What `manager` applied before and is not among
+                them is removed.
+            uid: that of the node. Without it a node that is gone would be made anew.
+            manager: the field manager.
+            force: take over what other managers have; else that is a conflict.
+
+        Raises:
+            ApiError: refused. 409 where the node is gone, or, with the cause
+                FieldManagerConflict, where another manager has one of the annotations; 422 where
+                the node has another UID.
+            NoAnswerError: no answer.
+        """
+        metadata = {"name": name, "uid": uid, "annotations": annotations}
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
+        self._call(
+            "PATCH", _node_path(name), query, body=body, content_type="application/apply-patch+yaml"
+        )
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -321,6 +348,10 @@ def _trouble(error: Exception) -> NoAnswerError:
 def _selector(collection: Collection) -> dict[str, str]:
     selector = collection.field_selector
     return {"fieldSelector": selector} if selector else {}
+
+
+def _node_path(name: str) -> str:
+    return f"/api/v1/nodes/{quote(name, safe='')}"
 
 
 def _pod_path(namespace: str, name: str) -> str:

@@ -63,7 +63,7 @@ class NodeTable:
         """Add `node`, or take over its changes."""
         name = node.metadata.name
         row = self._rows.get(name)
-        is_new = row is None
+        without_pods = set() if row is not None else set(self._pod_stores)
         if row is None:
             row = self._free.pop() if self._free else len(self._rows) + 1
             self._rows[name] = row
@@ -76,13 +76,14 @@ class NodeTable:
                 store.put(row, reader)
             except Exception as error:  # noqa: BLE001  # one agent's fault must not reach the others
                 store.clear(row)
+                without_pods.add(agent)
                 self._reports.unreadable(agent, name, error)
             for value in reader.unparsable:
                 self._reports.unparsable(agent, name, value)
             self._memos[agent].forget(row)
-        if is_new:
+        for agent in without_pods & self._pod_stores.keys():
             for pod in self._pods_by_node.get(name, {}).values():
-                self._put_pod(row, pod)
+                self._pod_stores[agent].put_pod(row, pod)
 
     def remove(self, name: str) -> None:
         """Forget the node, if it is known."""

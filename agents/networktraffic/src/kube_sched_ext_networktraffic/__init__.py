@@ -1,0 +1,1 @@
+"""Prefers nodes with little network traffic."""

@@ -81,7 +81,7 @@ def test_safe_says_in_the_pods_event_why_no_node_is_left(cluster: Cluster) -> No
     cluster.annotate("hot-1", **IDLE)
     path = "predicates/safe-overload"
     wait_for("change seen", lambda: server.kept(path, {}, ["hot-1"]) == ["hot-1"])
-    # kube-scheduler may have seen it first, and asked in vain: what it sees next makes it ask again.
+    # kube-scheduler may have seen it first and asked in vain: what it sees next makes it ask again.
     cluster.annotate("hot-2", seen="yes")
     assert cluster.wait_bound(["rejected"]) == {"rejected": "hot-1"}
 

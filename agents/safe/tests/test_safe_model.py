@@ -2,15 +2,19 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import betainc
 
 from kube_sched_ext_safe import model
 
 NAN = math.nan
+NARROW = 1e6
+"""Both parameters of a Beta above which it has an expansion of its own."""
 
 shares = st.floats(0, 1)
 
@@ -36,7 +40,8 @@ def utilisation(
 ) -> tuple[float, float]:
     """Return mean and standard deviation of one resource of one node."""
     c, m, s, g, d = np.array([[capacity], [mean], [deviation], [forecast], [demand]], float)
-    [mu], [sigma] = model.utilisation(c, m, s, g, d, weight)
+    c, used, [sigma] = model.load(c, m, s, g, weight)
+    [mu] = model.utilisation(c, used, d)
     return float(mu), float(sigma)
 
 
@@ -227,7 +232,37 @@ def test_risk_of_narrow_spread_is_exact(
     mu: float, sigma: float, threshold: float, risk: float
 ) -> None:
     """As the definition gives it with 70 digits; float64's betainc is NaN or wrong for some."""
-    assert risk_of(mu, sigma, threshold) == pytest.approx(risk, abs=1e-10)
+    assert risk_of(mu, sigma, threshold) == pytest.approx(risk, abs=1e-14, rel=1e-14)
+
+
+def exact_risk(mu: float, sigma: float, threshold: float) -> mpmath.mpf:
+    """Return the risk as the density adds up to it, with 50 digits."""
+    with mpmath.workdps(50):
+        m, s, t = map(mpmath.mpf, (mu, sigma, threshold))
+        nu = m * (1 - m) / s**2 - 1
+        a, b = m * nu, (1 - m) * nu
+        log_beta = mpmath.loggamma(a) + mpmath.loggamma(b) - mpmath.loggamma(a + b)
+
+        def density(x: mpmath.mpf) -> mpmath.mpf:
+            return mpmath.exp((a - 1) * mpmath.log(x) + (b - 1) * mpmath.log(1 - x) - log_beta)
+
+        if t > m:
+            return mpmath.quad(density, [t + 2 * k * s for k in range(20)])
+        return 1 - mpmath.quad(density, [t - 2 * k * s for k in range(19, -1, -1)])
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("smaller", [1.01e6, 1e8, 1e12])
+def test_risk_of_narrow_spread_is_nearer_to_the_truth_than_betainc(
+    smaller: float, threshold: float
+) -> None:
+    """Within 1e-14, from 8 deviations below the threshold to 8 above; `smaller` is of a and b."""
+    nu = smaller / min(threshold, 1 - threshold)
+    sigma = math.sqrt(threshold * (1 - threshold) / (nu + 1))
+    for deviations in (-8, -3, -1, 0, 1e-6, 0.3, 1.5, 4, 8):
+        mu = threshold - deviations * sigma
+        risk = model._narrow_risk(np.array([mu]), np.array([sigma]), threshold)[0]
+        assert abs(float(risk - exact_risk(mu, sigma, threshold))) < 1e-14
 
 
 def plain_risk(mu: float, sigma: float, threshold: float) -> float:
@@ -252,6 +287,57 @@ def test_risk_is_the_definition(mu: float, sigma: float, threshold: float) -> No
     assert risk_of(mu, sigma, threshold) == pytest.approx(
         plain_risk(mu, sigma, threshold), abs=1e-9
     )
+
+
+def literal_risk(
+    mu: model.FloatArray, sigma: model.FloatArray, threshold: float
+) -> model.FloatArray:
+    """Return 1 - betainc(a, b, threshold), NaN where no Beta has this mean and deviation."""
+    with np.errstate(all="ignore"):
+        nu = mu * (1.0 - mu) / (sigma * sigma) - 1.0
+        a, b = mu * nu, (1.0 - mu) * nu
+        # Those above are the business of `test_risk_of_narrow_spread_is_exact`.
+        is_beta = (sigma * sigma > 0.0) & (nu > 0.0) & (np.minimum(a, b) <= NARROW)
+        return np.asarray(1.0 - betainc(np.where(is_beta, a, NAN), b, threshold))
+
+
+def check_literally(mu: model.FloatArray, sigma: model.FloatArray, threshold: float) -> int:
+    """Compare risks to the last bit; return how many there were to compare."""
+    expected = literal_risk(mu, sigma, threshold)
+    is_there = ~np.isnan(expected)
+    risk = model.overload_risk(mu, sigma, threshold)
+    assert risk[is_there].tolist() == expected[is_there].tolist()
+    return int(np.count_nonzero(is_there))
+
+
+@given(
+    mu=shares | st.floats(-300, 0).map(lambda exponent: 10**exponent),
+    sigma=shares | st.floats(-8, 0).map(lambda exponent: 10**exponent),
+    threshold=shares | st.sampled_from([0.5, 0.9, 0.95, 1 - 2**-53, 1e-18]),
+)
+@settings(max_examples=1000)
+def test_risk_is_literally_that_of_betainc(mu: float, sigma: float, threshold: float) -> None:
+    """To the last bit, though betainc is not asked where the answer is settled."""
+    check_literally(np.array([mu]), np.array([sigma]), threshold)
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.3, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
+def test_risk_is_literally_that_of_betainc_where_it_begins_to_be_settled(threshold: float) -> None:
+    """At 7 to 12 deviations from the threshold, where the last bits of 1 - x go."""
+    generator = np.random.default_rng(6)
+    sigma = 10.0 ** generator.uniform(-4, -0.3, 40_000)
+    far = generator.uniform(7, 12, len(sigma)) * generator.choice([-1, 1], len(sigma))
+    mu = np.clip(threshold + far * sigma, 1e-12, 1 - 1e-12)
+    assert check_literally(mu, sigma, threshold) > 10_000
+    with np.errstate(all="ignore"):
+        settled = model._is_settled(mu, sigma, threshold)
+    assert 0.1 < settled.mean() < 0.99
+
+
+def test_risk_of_calm_nodes_is_settled() -> None:
+    """Half used, give or take 5 %: betainc is not asked at all."""
+    mu, sigma = np.linspace(0.1, 0.5, 100), np.full(100, 0.05)
+    assert model._is_settled(mu, sigma, 0.9).all()
 
 
 @given(

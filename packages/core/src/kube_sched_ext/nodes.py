@@ -15,10 +15,47 @@ _MEMOS: Final = 64
 StoreT = TypeVar("StoreT", bound=NodeStore)
 
 
-@dataclass(slots=True)
 class _Memo:
-    values: FloatArray
-    known: NDArray[np.bool_]
+    """The results of one key: for the nodes asked about last, and by row once others are."""
+
+    __slots__ = ("_by_row", "_changed", "_known", "_rows", "_values")
+
+    def __init__(self, rows: Rows, values: FloatArray) -> None:
+        self._rows = rows
+        self._values = values
+        self._changed: set[int] = set()
+        # Most keys are asked about the same nodes twice and then no more.
+        self._by_row: FloatArray | None = None
+        self._known: NDArray[np.bool_] = np.empty(0, np.bool_)
+
+    def forget(self, row: int) -> None:
+        self._changed.add(row)
+
+    def get(self, nodes: "Nodes", compute: Callable[["Nodes"], FloatArray]) -> FloatArray:
+        if nodes.rows is self._rows:
+            if not self._changed:
+                return self._values
+            is_stale = np.isin(nodes.rows, list(self._changed))
+            if not is_stale.any():
+                return self._values
+        by_row, known = self._spread(nodes.row_count)
+        unknown = nodes.rows[~known[nodes.rows]]
+        if len(unknown):
+            by_row[unknown] = compute(nodes.at(unknown)).T
+            known[unknown] = True
+        self._rows, self._values = nodes.rows, _fixed(by_row[nodes.rows].T)
+        return self._values
+
+    def _spread(self, row_count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return results by row and which of them stand."""
+        if self._by_row is None or row_count > len(self._known):
+            self._by_row = np.empty((row_count, len(self._values)))
+            self._known = np.zeros(row_count, np.bool_)
+            self._by_row[self._rows] = self._values.T
+            self._known[self._rows] = True
+        self._known[[row for row in self._changed if row < len(self._known)]] = False
+        self._changed.clear()
+        return self._by_row, self._known
 
 
 class Memos:
@@ -30,30 +67,27 @@ class Memos:
     def forget(self, row: int) -> None:
         """Forget what was computed of the node in `row`."""
         for memo in self._memos.values():
-            if row < len(memo.known):
-                memo.known[row] = False
+            memo.forget(row)
 
     def get(
         self, key: Hashable, nodes: "Nodes", compute: Callable[["Nodes"], FloatArray]
     ) -> FloatArray:
         """Return what `compute` returns for `nodes`, as `Nodes.memo` promises."""
         memo = self._memos.get(key)
-        row_count = nodes.row_count
-        if memo is None or row_count > len(memo.known):
-            values = compute(nodes)
-            memo = _Memo(np.empty((row_count, len(values))), np.zeros(row_count, np.bool_))
-            memo.values[nodes.rows] = values.T
-            memo.known[nodes.rows] = True
-            self._memos[key] = memo
-            if len(self._memos) > _MEMOS:
-                self._memos.popitem(last=False)
-            return values
-        self._memos.move_to_end(key)
-        unknown = nodes.rows[~memo.known[nodes.rows]]
-        if len(unknown):
-            memo.values[unknown] = compute(nodes.at(unknown)).T
-            memo.known[unknown] = True
-        return memo.values[nodes.rows].T
+        if memo is not None:
+            self._memos.move_to_end(key)
+            return memo.get(nodes, compute)
+        values = _fixed(compute(nodes))
+        self._memos[key] = _Memo(nodes.rows, values)
+        if len(self._memos) > _MEMOS:
+            self._memos.popitem(last=False)
+        return values
+
+
+def _fixed(values: FloatArray) -> FloatArray:
+    """Return `values`, which several callers are given, so that none can change them."""
+    values.flags.writeable = False
+    return values
 
 
 @dataclass(slots=True)
@@ -118,6 +152,7 @@ class Nodes:
         """Return `compute(self)`, of shape (k, n), computed once per key and unchanged node.
 
         `compute` must treat each node by itself: it is asked for the nodes that are new or have
-        changed since `key` was last used. The 64 keys used last are kept.
+        changed since `key` was last used. The 64 keys used last are kept. What is returned is not
+        writeable.
         """
         return self._memos.get(key, self, compute)

@@ -64,7 +64,9 @@ def play(folder: Path, binary: Path, snapshot: Path, agents: list[str]) -> None:
         plane.api.each("POST", (("/api/v1/nodes", node) for node in nodes))
         kubeconfig = str(plane.kubeconfig("nudger"))
         options = ("--node-cache", "--nudge", "--log-format=console", "--kubeconfig", kubeconfig)
-        server = Server("agents", folder, *agents, *options)
+        # Agents that read Prometheus start without one, too, and treat all nodes alike.
+        prometheus = os.environ.get("PROMETHEUS_URL", "http://127.0.0.1:9090")
+        server = Server("agents", folder, *agents, *options, PROMETHEUS_URL=prometheus)
         programs.append(server)
         server.wait_ready()
         ours = extender(

@@ -95,7 +95,7 @@ def test_readme(tmp_path: Path, serve_agents: Callable[..., str]) -> None:
     """The examples of the README, as one test file."""
     text = (Path(__file__).parents[1] / "README.md").read_text()
     blocks = [block.partition("```")[0] for block in text.split("```python\n")[1:]]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     (tmp_path / "test_readme.py").write_text("\n".join(blocks))
     url = serve_agents(Rank())
     run = subprocess.run(

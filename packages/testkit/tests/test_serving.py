@@ -29,6 +29,17 @@ def test_process_is_ready_then_gone(
 
 
 @pytest.mark.usefixtures("agents_on_path")
+def test_a_condition_is_waited_for(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving.serve_process("rank", folder=tmp_path, nodes_file=data / "nodes.json") as served:
+        assert serving.wait_until_ok(served, "nodes") == "[+]nodes ok: 4 known"
+        monkeypatch.setattr(serving, "_PATIENCE", 0.0)
+        with pytest.raises(RuntimeError, match="waited 0 s for telemetry/rank to be ok"):
+            serving.wait_until_ok(served, "telemetry/rank")
+
+
+@pytest.mark.usefixtures("agents_on_path")
 def test_environment_of_the_process(tmp_path: Path) -> None:
     environment = {"PATH_PREFIX": "/mine", "LOG_LEVEL": "ERROR"}
     with serving.serve_process("rank", folder=tmp_path, environment=environment) as served:

@@ -1,1 +1,1 @@
-"""The template agent: accepts every node, scores each 1."""
+"""Accepts every node, scores each 1."""

@@ -1,4 +1,4 @@
-"""The foo agent: the smallest one there is, made to be copied."""
+"""The foo agent."""
 
 import numpy as np
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import httpx
 import msgspec
@@ -22,6 +22,8 @@ from kube_sched_ext.instruments import new_instruments
 from kube_sched_ext.settings import settings_of
 from kube_sched_ext.verbs import new_table
 from kube_sched_ext_testkit.builders import JSON
+
+T = TypeVar("T")
 
 _HOST: Final = "127.0.0.1"
 _PATIENCE: Final = 30.0
@@ -110,6 +112,23 @@ def serve_process(
         stop(process)
 
 
+def wait_until_ok(served: ServeProcess, condition: str) -> str:
+    """Return the line of `/readyz?verbose` that shows `condition` as ok, once it does.
+
+    `telemetry/NAME` is ok as soon as agent NAME has measurements.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+
+    def shown() -> str:
+        answer = httpx.get(f"{served.ops_url}/readyz", params={"verbose": ""}, trust_env=False)
+        return next((it for it in answer.text.splitlines() if it.startswith(start)), "")
+
+    start = f"[+]{condition} "
+    return _wait_until(shown, f"{condition} to be ok")
+
+
 def stop(process: subprocess.Popen[bytes], patience: float = 5.0) -> int:
     """End `process`, by force after `patience` seconds; return its exit code."""
     process.terminate()
@@ -132,12 +151,13 @@ def _wait_until_ready(served: ServeProcess) -> None:
     _wait_until(is_ready, "serve to be ready")
 
 
-def _wait_until(is_so: Callable[[], bool], what: str) -> None:
+def _wait_until(check: Callable[[], T], what: str) -> T:
     deadline = time.monotonic() + _PATIENCE
-    while not is_so():
+    while not (value := check()):
         if time.monotonic() > deadline:
             raise RuntimeError(f"waited {_PATIENCE:g} s for {what}")
         time.sleep(0.02)
+    return value
 
 
 def _free_ports(count: int) -> list[int]:

@@ -1,0 +1,1 @@
+"""New agents from the template, which is the agent foo."""

@@ -304,6 +304,12 @@ class TestMissing:
         node["status"] = {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "9", GPU: "many"}}
         assert np.isnan(pigeon(count=4).row(read_node(node))[3])
 
+    def test_an_unparsable_usage_counts_as_missing_where_there_is_no_capacity(self) -> None:
+        """Only what is not there at all is 0."""
+        node = make_used("bad", gpu=None)
+        node["metadata"]["annotations"]["requested-gpu"] = "many"  # type: ignore[index]  # it has some
+        assert score(pigeon(count=4), asking(), node) == [0]
+
     def test_resources_that_do_not_count_may_be_missing(self) -> None:
         """And what is wrong with them is nobody's concern."""
         node = make_node(

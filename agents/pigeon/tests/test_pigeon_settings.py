@@ -89,3 +89,13 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
         "NUM_RESOURCES",
         "POLICY_RESOURCE_INDEX",
     ]
+
+
+def test_what_is_wrong_with_settings_together_is_told_at_once() -> None:
+    """Not only the first of it."""
+    settings, problems = loaded(POLICY_RESOURCE_INDEX="2", PIGEON_HISTORY_FILE="/no/such/folder/f")
+    assert settings is None
+    assert [problem.partition(":")[0] for problem in problems] == [
+        "POLICY_RESOURCE_INDEX",
+        "PIGEON_HISTORY_FILE",
+    ]

@@ -376,6 +376,20 @@ def test_settings_that_contradict_each_other_are_refused(
         CoreSettings(**settings)
 
 
+def test_all_that_contradicts_is_told_at_once() -> None:
+    """Nobody likes to restart for each mistake."""
+    with pytest.raises(ValueError, match="OPS_PORT") as caught:
+        CoreSettings(
+            http_port=65000, only_labels="((", except_labels="))", filter_word="prioritize"
+        )
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == [
+        "OPS_PORT",
+        "ONLY_LABELS",
+        "EXCEPT_LABELS",
+        "PREDICATES_PATH, PRIORITIES_PATH, FILTER_PATH, PRIORITIZE_PATH, PREEMPTION_PATH",
+    ]
+
+
 PATHS = ["/scheduler/filter", "/scheduler/prioritize", "/scheduler/preemption"]
 
 

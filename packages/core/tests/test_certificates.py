@@ -264,7 +264,7 @@ def test_a_process_whose_files_are_wrong_does_not_start(
     """Exit code 2, with all lines."""
     certificate, key, client_ca = files(tls_key=OTHER.private_key_pem.bytes(), ca_crt=b"")
     result = run_command(
-        "serve", "--http-host", "127.0.0.1", "--http-port", str(free_port()),
+        "serve", "plain", "--http-host", "127.0.0.1", "--http-port", str(free_port()),
         "--tls-cert", str(certificate), "--tls-key", str(key), "--tls-client-ca", str(client_ca),
         **install_agents("plain"),
     )  # fmt: skip

@@ -36,6 +36,13 @@ def test_verbs_and_operations_have_listeners_of_their_own(
     assert served.stop()[0] == 0
 
 
+def test_the_environment_may_take_the_prefix_away(serve: Serve, install_agents: Install) -> None:
+    """An empty variable is the way to do so in a container."""
+    served = serve("plain", PATH_PREFIX="", **install_agents("plain"))
+    assert ask(served.port, "POST", "/filter", BODY).status == 200
+    assert served.stop()[0] == 0
+
+
 def test_probes_and_metrics_tell_how_the_process_stands(
     serve: Serve, install_agents: Install, snapshot: Path
 ) -> None:
@@ -150,13 +157,29 @@ def test_names_and_ports_that_are_taken_are_told_together(
     assert "/no/such/file: cannot be read: No such file or directory" in result.stderr
 
 
+def test_an_agent_that_two_packages_claim_is_told(install_agents: Install, tmp_path: Path) -> None:
+    """Whichever was served, it would be the wrong one for somebody."""
+    env = install_agents("plain")
+    copy = tmp_path / "site" / "copied_agent-1.dist-info"
+    copy.mkdir()
+    (copy / "METADATA").write_text("Metadata-Version: 2.1\nName: copied-agent\nVersion: 1\n")
+    (copy / "entry_points.txt").write_text("[kube_sched_ext.agents]\nplain = copied:Plain\n")
+    (copy.parent / "copied.py").write_text((copy.parent / "agent_plain.py").read_text())
+    result = run_command("serve", "plain", HTTP_PORT=str(free_port()), **env)
+    assert result.returncode == 2
+    assert result.stderr == (
+        "kube-sched-ext: agent plain is several, agent_plain:Plain and copied:Plain; "
+        "uninstall all but one\n"
+    )
+
+
 def test_a_host_that_is_no_address_is_told(install_agents: Install) -> None:
     """Exit code 2, naming HTTP_HOST."""
     result = run_command(
         "serve", HTTP_HOST="256.0.0.1", HTTP_PORT=str(free_port()), **install_agents("plain")
     )
     assert result.returncode == 2
-    assert "HTTP_HOST: '256.0.0.1' is no address" in result.stderr
+    assert result.stderr.count("HTTP_HOST: '256.0.0.1' is no address") == 1
 
 
 def test_every_wrong_setting_is_told_at_once(install_agents: Install, tmp_path: Path) -> None:

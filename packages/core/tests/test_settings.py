@@ -30,11 +30,17 @@ class Example(msgspec.Struct, frozen=True):
     level: Annotated[Literal["LOW", "HIGH"], setting("LEVEL", "A level.")] = "LOW"
     weights: Annotated[dict[str, int], setting("WEIGHTS", "Weights.")] = {}
     own: Annotated[str, setting("OWN", "In own words.", allowed="whatever I say")] = ""
+    prefix: Annotated[str, setting("PREFIX", "Before all.", may_be_empty=True)] = "/p"
 
     def __post_init__(self) -> None:
         """Refuse what no single field shows."""
+        problems = []
         if self.least > self.port:
-            raise ValueError(f"LEAST: {self.least} is more than PORT, {self.port}")
+            problems.append(f"LEAST: {self.least} is more than PORT, {self.port}")
+        if self.own == "mine":
+            problems.append("OWN: is not yours")
+        if problems:
+            raise ValueError("\n".join(problems))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +108,27 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     assert len(problems) == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"LEAST": "90", "OWN": "mine"}, ["LEAST: 90 is more than PORT, 80", "OWN: is not yours"]),
+        (
+            {"LEVEL": "x", "OWN": "mine"},
+            ["LEVEL: 'x' is not one of LOW, HIGH", "OWN: is not yours"],
+        ),
+        # With the port that was meant it may be right.
+        ({"PORT": "x", "LEAST": "90"}, ["PORT: 'x' is not an integer, at least 1 and up to 65535"]),
+    ],
+)
+def test_what_is_wrong_with_fields_together_is_told_beside_the_rest(
+    given: dict[str, str], told: list[str]
+) -> None:
+    """But not what only follows from a wrong value."""
+    problems: list[str] = []
+    assert load(Example, [Layer("{name}", given)], problems) is None
+    assert problems == told
+
+
 def test_what_fields_do_not_show_together_is_checked() -> None:
     """The struct's own words."""
     problems: list[str] = []
@@ -109,15 +136,15 @@ def test_what_fields_do_not_show_together_is_checked() -> None:
     assert problems == ["LEAST: 90 is more than PORT, 80"]
 
 
-def test_the_first_layer_wins_and_an_empty_variable_is_not_set(tmp_path: Path) -> None:
+def test_the_first_layer_wins_and_an_empty_variable_is_set_where_it_may_be(tmp_path: Path) -> None:
     """Flags over environment over file."""
     file = tmp_path / "settings.yaml"
     file.write_text("PORT: 1\nRATIO: 2\nWORD: file\n")
     flags = Layer("{name}", {"PORT": "3"})
-    variables = environment({"PORT": "2", "RATIO": "3", "WORD": ""})
+    variables = environment({"PORT": "2", "RATIO": "3", "WORD": "", "PREFIX": ""})
     problems: list[str] = []
     loaded = load(Example, [flags, variables, read_file(file)], problems)
-    assert loaded == Example(port=3, ratio=3.0, word="file")
+    assert loaded == Example(port=3, ratio=3.0, word="file", prefix="")
 
 
 def test_a_wrong_value_in_the_file_is_told_with_the_file(tmp_path: Path) -> None:

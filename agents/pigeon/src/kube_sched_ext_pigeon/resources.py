@@ -42,19 +42,17 @@ class Resource:
     def capacity(self, node: NodeReader) -> float:
         """Return what there is for pods on a node, in whole units, or MISSING."""
         amount = node.allocatable(self.key)
-        if isnan(amount) and self.is_optional and not self._is_unparsable(node):
+        if isnan(amount) and self.is_optional and not _is_unparsable(node, self.key):
             return 0.0
         return amount // self.unit
 
     def usage(self, node: NodeReader, capacity: float) -> float:
         """Return what is used of `capacity`, as annotated, in whole units, or MISSING."""
         amount = node.annotation(self.annotation, _count)
-        if isnan(amount) and self.is_optional and capacity == 0:
+        may_be_absent = self.is_optional and capacity == 0
+        if isnan(amount) and may_be_absent and not _is_unparsable(node, self.annotation):
             return 0.0
         return amount // self.unit
-
-    def _is_unparsable(self, node: NodeReader) -> bool:
-        return any(value.key == self.key for value in node.unparsable)
 
 
 def resources(gpu: str) -> Sequence[Resource]:
@@ -73,6 +71,10 @@ def resources(gpu: str) -> Sequence[Resource]:
             is_optional=True,
         ),
     )
+
+
+def _is_unparsable(node: NodeReader, key: str) -> bool:
+    return any(value.key == key for value in node.unparsable)
 
 
 def _count(text: str) -> float:

@@ -66,13 +66,16 @@ class PigeonSettings(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Check what no single field shows."""
+        problems = []
         if self.prime >= self.resource_count:
             allowed = ", ".join(map(str, range(self.resource_count)))
-            raise ValueError(
+            problems.append(
                 f"POLICY_RESOURCE_INDEX: {self.prime} is none of the NUM_RESOURCES="
                 f"{self.resource_count} resources; allowed are {allowed}"
             )
         if self.history_file and not Path(self.history_file).parent.is_dir():
-            raise ValueError(
+            problems.append(
                 f"PIGEON_HISTORY_FILE: the folder of {self.history_file!r} does not exist"
             )
+        if problems:
+            raise ValueError("\n".join(problems))

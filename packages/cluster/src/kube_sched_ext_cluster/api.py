@@ -314,7 +314,7 @@ class Api:
             self._access.refused()
         retry_after = response.headers.get("retry-after", "")
         raise error_of(
-            _whole(response), response.status, float(retry_after) if retry_after.isdigit() else 0.0
+            _whole(response), response.status, float(retry_after) if retry_after.isdecimal() else 0.0
         )
 
 

@@ -46,6 +46,7 @@ class CoreSettings(msgspec.Struct, frozen=True, dict=True):
             "What every path starts with.",
             pattern=_PREFIX,
             allowed="empty, or words that each have / before them, such as /scheduler",
+            may_be_empty=True,
         ),
     ] = "/scheduler"
     predicates_word: Annotated[
@@ -218,13 +219,14 @@ class CoreSettings(msgspec.Struct, frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         """Check what no single field shows."""
+        problems = []
         if self.operations_port > _LAST_PORT:
-            raise ValueError(
+            problems.append(
                 f"OPS_PORT: is not set, and HTTP_PORT + 1000 = {self.operations_port} is no port; "
                 "set OPS_PORT"
             )
         if self.ops_port == self.http_port:
-            raise ValueError(f"OPS_PORT: {self.ops_port} is HTTP_PORT too; they must differ")
+            problems.append(f"OPS_PORT: {self.ops_port} is HTTP_PORT too; they must differ")
         for given, needed in (
             ("tls_cert_file", "tls_key_file"),
             ("tls_key_file", "tls_cert_file"),
@@ -232,7 +234,7 @@ class CoreSettings(msgspec.Struct, frozen=True, dict=True):
             ("tls_client_names", "tls_client_ca_file"),
         ):
             if getattr(self, given) and not getattr(self, needed):
-                raise ValueError(f"{needed.upper()}: is not set; {given.upper()} is, and needs it")
+                problems.append(f"{needed.upper()}: is not set; {given.upper()} is, and needs it")
         for name, text in (
             ("ONLY_LABELS", self.only_labels),
             ("EXCEPT_LABELS", self.except_labels),
@@ -240,14 +242,16 @@ class CoreSettings(msgspec.Struct, frozen=True, dict=True):
             try:
                 parse_selector(text)
             except UnparsableError as error:
-                raise ValueError(f"{name}: {error}") from None
+                problems.append(f"{name}: {error}")
         words = [self.predicates_word, self.priorities_word]
         words += [self.filter_word, self.prioritize_word, self.preemption_word]
         if len(set(words)) < len(words):
-            raise ValueError(
+            problems.append(
                 "PREDICATES_PATH, PRIORITIES_PATH, FILTER_PATH, PRIORITIZE_PATH, PREEMPTION_PATH: "
                 f"{', '.join(words)} must differ from each other"
             )
+        if problems:
+            raise ValueError("\n".join(problems))
 
     def selects(self, pod: Pod) -> bool:
         """Tell whether the agents are asked about `pod`."""

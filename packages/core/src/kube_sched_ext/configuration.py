@@ -96,6 +96,11 @@ def _chosen(
         if name not in installed and installed
     ]
     wanted = dict.fromkeys(names) if names else installed
+    problems += [
+        f"agent {name} is several, {' and '.join(values)}; uninstall all but one"
+        for name, values in discovery.contested().items()
+        if name in wanted
+    ]
     return [installed[name] for name in wanted if name in installed]
 
 

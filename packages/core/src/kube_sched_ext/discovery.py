@@ -31,6 +31,14 @@ def installed(group: str = AGENTS) -> dict[str, EntryPoint]:
     return {point.name: point for point in points}
 
 
+def contested(group: str = AGENTS) -> dict[str, list[str]]:
+    """Return the names that several packages claim, and what each of them means by it."""
+    claims: dict[str, list[str]] = {}
+    for point in entry_points(group=group):
+        claims.setdefault(point.name, []).append(point.value)
+    return {name: sorted(values) for name, values in claims.items() if len(values) > 1}
+
+
 def load_agents(points: Iterable[EntryPoint]) -> Found[type[Agent[Any]]]:
     """Import agents, each for itself: one that fails does not stop the others."""
     return _load(points, Agent, Found())

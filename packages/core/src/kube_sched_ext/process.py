@@ -60,7 +60,8 @@ def _serve(configuration: Configuration, instruments: Instruments) -> None:
     )
     tls = attempt(problems, lambda: _tls(settings, instruments))
     if app is None or verbs_socket is None or ops_socket is None or problems:
-        raise ConfigurationError(problems)
+        # What two steps found wrong is one problem.
+        raise ConfigurationError(list(dict.fromkeys(problems)))
 
     capture_standard_logging(instruments.log)
     _show(health, configuration, table, instruments)

@@ -26,6 +26,7 @@ def setting(
     le: float | None = None,
     pattern: str | None = None,
     allowed: str | None = None,
+    may_be_empty: bool = False,
 ) -> msgspec.Meta:
     """Return the annotation that makes a struct's field a setting.
 
@@ -37,6 +38,7 @@ def setting(
         le: the largest value allowed.
         pattern: what a text must match.
         allowed: what is allowed, in words; made from the type and the bounds where left out.
+        may_be_empty: whether an empty variable in the environment is a value, and not none.
     """
     return msgspec.Meta(  # type: ignore[call-overload, no-any-return]  # ge and gt exclude each other
         ge=ge,
@@ -44,7 +46,7 @@ def setting(
         le=le,
         pattern=pattern,
         description=meaning,
-        extra={"name": name, "allowed": allowed},
+        extra={"name": name, "allowed": allowed, "may_be_empty": may_be_empty},
     )
 
 
@@ -57,6 +59,7 @@ class Setting(msgspec.Struct, frozen=True):
     allowed: str
     default: object
     meaning: str
+    may_be_empty: bool = False
 
     @property
     def is_switch(self) -> bool:
@@ -92,6 +95,7 @@ def settings_of(kind: type[msgspec.Struct]) -> list[Setting]:
                 allowed=(meta.extra or {})["allowed"] or _allowed(hints[field.name], meta),
                 default=field.default if field.default is not msgspec.NODEFAULT else {},
                 meaning=meta.description or "",
+                may_be_empty=(meta.extra or {})["may_be_empty"],
             )
         )
     return settings
@@ -129,6 +133,14 @@ class Layer(msgspec.Struct, frozen=True):
 
     place: str
     values: Mapping[str, Any]
+    skips_empty: bool = False
+    """Whether an empty text counts as not set, but where a setting may be empty."""
+
+    def has(self, declared: Setting) -> bool:
+        """Tell whether it sets `declared`."""
+        value = self.values.get(declared.name)
+        is_skipped = value == "" and self.skips_empty and not declared.may_be_empty
+        return value is not None and not is_skipped
 
 
 Source = Sequence[Layer]
@@ -136,8 +148,8 @@ Source = Sequence[Layer]
 
 
 def environment(variables: Mapping[str, str]) -> Layer:
-    """Return the layer of environment variables; an empty one counts as not set."""
-    return Layer("{name}", {name: value for name, value in variables.items() if value})
+    """Return the layer of environment variables; most that are empty count as not set."""
+    return Layer("{name}", variables, skips_empty=True)
 
 
 def read_file(path: Path) -> Layer:
@@ -161,9 +173,9 @@ def read_file(path: Path) -> Layer:
 def load(kind: type[StructT], source: Source, problems: list[str]) -> StructT | None:
     """Return the settings of `kind`, or None after adding to `problems` all that is wrong."""
     values = {}
-    known = len(problems)
+    wrong = []
     for declared in settings_of(kind):
-        layer = next((it for it in source if it.values.get(declared.name) is not None), None)
+        layer = next((it for it in source if it.has(declared)), None)
         if layer is None:
             continue
         given = layer.values[declared.name]
@@ -172,13 +184,15 @@ def load(kind: type[StructT], source: Source, problems: list[str]) -> StructT | 
         except (msgspec.ValidationError, ValueError):
             place = layer.place.format(name=declared.name)
             problems.append(f"{place}: {_as_text(given)!r} is not {declared.allowed}")
-    if len(problems) > known:
-        return None
+            wrong.append(declared.name)
     try:
-        return kind(**values)
+        settings = kind(**values)
     except ValueError as error:
-        problems.extend(str(error).splitlines())
+        # What names a setting that is wrong itself may be no more than a consequence.
+        lines = str(error).splitlines()
+        problems += [line for line in lines if not any(name in line for name in wrong)]
         return None
+    return None if wrong else settings
 
 
 def unknown_names(layer: Layer, kinds: Iterable[type[msgspec.Struct]]) -> list[str]:

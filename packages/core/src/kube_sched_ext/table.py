@@ -63,7 +63,7 @@ class NodeTable:
         """Add `node`, or take over its changes."""
         name = node.metadata.name
         row = self._rows.get(name)
-        without_pods = set() if row is not None else set(self._pod_stores)
+        without_pods = set(self._pod_stores) if row is None else set()
         if row is None:
             row = self._free.pop() if self._free else len(self._rows) + 1
             self._rows[name] = row

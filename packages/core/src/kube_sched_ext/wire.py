@@ -167,7 +167,7 @@ def decode_args(body: bytes | bytearray) -> ExtenderArgs:
     except RequestError:
         args = _ARGS.decode_any_case(body)
     else:
-        if not args.node_names and (args.nodes is None or not args.nodes.items):
+        if args.node_names is None and (args.nodes is None or not args.nodes.items):
             args = _ARGS.decode_any_case(body)
     if args.nodes is None and args.node_names is None:
         raise RequestError(400, "the request has neither Nodes nor NodeNames")

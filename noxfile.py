@@ -59,6 +59,9 @@ HELM = GoProgram(
     # Without them it takes every cluster that it does not see for Kubernetes 1.20.
     f"-s -w {_HELM_VERSION}Major=1 {_HELM_VERSION}Minor=36",
 )
+ACTIONLINT = GoProgram(
+    "actionlint", ROOT / "tests" / "workflows", "github.com/rhysd/actionlint/cmd/actionlint"
+)
 STRICT = GoProgram("strict", ROOT / "tests" / "deploy" / "tools")
 
 
@@ -227,13 +230,15 @@ def images(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, and that imports point one way."""
+    """Check style, that imports point one way, and the workflow."""
     _install(session, PACKAGES, "ruff", "import-linter")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
     config = Path(session.create_tmp()) / "importlinter.ini"
     config.write_text(contracts(PACKAGES))
     session.run("lint-imports", "--config", str(config), "--no-cache")
+    workflows = map(str, sorted(ROOT.glob(".github/workflows/*.yaml")))
+    session.run(_go_program(session, ACTIONLINT), "-no-color", *workflows, external=True)
 
 
 @nox.session

@@ -265,8 +265,7 @@ def measure_memory(console: Console, plane: ControlPlane, folder: Path) -> None:
                 *(f"{count:.0f}" for count in objects),
             )
     console.print(table)
-    console.print("wanted: at most 250 MB, ready within 5 s; the first start is without --nudge,")
-    console.print("where no agent asks about pods none are watched")
+    console.print("wanted: at most 250 MB, ready within 5 s")
 
 
 def main() -> None:

@@ -313,9 +313,8 @@ class Api:
         if response.status == _UNAUTHORIZED:
             self._access.refused()
         retry_after = response.headers.get("retry-after", "")
-        raise error_of(
-            _whole(response), response.status, float(retry_after) if retry_after.isdecimal() else 0.0
-        )
+        seconds = float(retry_after) if retry_after.isdecimal() else 0.0
+        raise error_of(_whole(response), response.status, seconds)
 
 
 def explain(error: ClusterError) -> str:

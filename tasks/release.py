@@ -30,10 +30,17 @@ _CHART_VERSION: Final = re.compile(r'^(version|appVersion): "?([^"\s]+)"?$', re.
 _OURS: Final = re.compile(r'"(kube-sched-ext[a-z-]*)==([^"]+)"')
 
 
+def version_in(root: Path, package: Package) -> str:
+    """Return the version that `package` gives itself."""
+    content = tomllib.loads((root / package.folder / "pyproject.toml").read_text())
+    version: str = content["project"]["version"]
+    return version
+
+
 def out_of_step(root: Path, packages: Sequence[Package]) -> list[str]:
     """Return what keeps the workspace from being released as it is, a line each."""
     projects = {it: (root / it.folder / "pyproject.toml").read_text() for it in packages}
-    versions = {it: tomllib.loads(text)["project"]["version"] for it, text in projects.items()}
+    versions = {package: version_in(root, package) for package in packages}
     [core] = [package for package in packages if package.name == "core"]
     version = versions[core]
     problems = [
@@ -109,12 +116,15 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def check_installed(wheels: Sequence[Path], environment: Path) -> None:
-    """Install `wheels` into a new environment, and ask the agents what kube-scheduler asked."""
+def check_installed(packages: Sequence[Package], built: Path, environment: Path) -> None:
+    """Install what was `built` into a new environment, and ask it what kube-scheduler asked."""
     python = environment / "bin" / "python"
     _run("uv", "venv", "--quiet", environment)
     pins = ("--constraint", ROOT / "requirements.txt")
-    _run("uv", "pip", "install", "--quiet", "--python", python, *pins, *wheels)
+    # By name: where a wheel lay then is nobody's business, and would stand in the SBOM.
+    names = [f"{package.distribution}=={version_in(ROOT, package)}" for package in packages]
+    found = ("--find-links", built)
+    _run("uv", "pip", "install", "--quiet", "--python", python, *pins, *found, *names)
     installed = _output(environment / "bin" / "kube-sched-ext", "agents")
     missing = [agent.name for agent in AGENTS if f"{agent.name}: " not in installed]
     if missing:
@@ -150,7 +160,7 @@ def release() -> None:
         differing = [file for file, digest in once.items() if again[file] != digest]
         if differing:
             raise SystemExit(f"release: built twice, these differ: {', '.join(differing)}")
-        check_installed(sorted(first.glob("*.whl")), environment)
+        check_installed(PACKAGES, first, environment)
         DIST.mkdir(exist_ok=True)
         for old in DIST.iterdir():
             old.unlink()

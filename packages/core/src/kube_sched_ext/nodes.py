@@ -35,9 +35,15 @@ class _Memo:
         if nodes.rows is self._rows:
             if not self._changed:
                 return self._values
-            is_stale = np.isin(nodes.rows, list(self._changed))
-            if not is_stale.any():
+            stale = np.flatnonzero(np.isin(nodes.rows, list(self._changed)))
+            if not len(stale):
                 return self._values
+            if self._by_row is None:
+                values = self._values.copy()
+                values[:, stale] = compute(nodes.at(nodes.rows[stale]))
+                self._changed.clear()
+                self._values = _fixed(values)
+                return values
         by_row, known = self._spread(nodes.row_count)
         unknown = nodes.rows[~known[nodes.rows]]
         if len(unknown):

@@ -184,6 +184,7 @@ class ArgsReader:
     def __init__(self) -> None:
         """Start without a call."""
         self._pod_bytes = self._names_bytes = b"\0"
+        self._names_json = b""
         self._args = ExtenderArgs(Pod(), node_names=[])
 
     def read(self, body: bytes | bytearray) -> ExtenderArgs:
@@ -213,8 +214,13 @@ class ArgsReader:
         except (RequestError, *UNDECODABLE):
             return decode_args(body)
         self._pod_bytes, self._names_bytes = pod_bytes, bytes(body[start:])
+        self._names_json = self._names_bytes[len(_NAMES_KEY) : -1]
         self._args = args
         return args
+
+    def json_of(self, names: object) -> bytes:
+        """Return `names` as the call had them where they are its list itself, else nothing."""
+        return self._names_json if names is self._args.node_names else b""
 
 
 def decode_nodes(items: Sequence[msgspec.Raw]) -> list[Node]:

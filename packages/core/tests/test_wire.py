@@ -229,3 +229,14 @@ def test_a_reader_reads_once_what_comes_again() -> None:
     other_names = reader.read(BODIES[3])
     assert other_names.pod is other_pod.pod
     assert other_names.node_names == []
+
+
+@pytest.mark.parametrize("names", [[], ["a"], ["a", "b\\"]])
+def test_names_that_all_stay_are_sent_back_as_they_came(names: list[str]) -> None:
+    """The same reply as if they were encoded anew."""
+    body = b'{"Pod":{},"Nodes":null,"NodeNames":' + msgspec.json.encode(names) + b"}"
+    reader = wire.ArgsReader()
+    args = reader.read(body)
+    reply = wire.encode(wire.all_kept(reader.json_of(args.node_names)))
+    assert reply == wire.encode(wire.ExtenderFilterResult(node_names=names))
+    assert reader.json_of(list(names)) == b""

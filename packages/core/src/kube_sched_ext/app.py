@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import HTTPExceptionHandler, Receive, Scope, Send
 
-from kube_sched_ext import echo, wire
+from kube_sched_ext import wire
 from kube_sched_ext.agent import Agent, Predicate, Priority
 from kube_sched_ext.body import read_body
 from kube_sched_ext.calls import Answer, Call
@@ -25,7 +25,7 @@ from kube_sched_ext.selection import names_in
 from kube_sched_ext.table import NodeTable
 from kube_sched_ext.verbs import Verbs, new_table
 from kube_sched_ext.version import VERSION
-from kube_sched_ext.wire import ArgsReader, HostPriority
+from kube_sched_ext.wire import ArgsReader
 
 
 def create_app(
@@ -131,7 +131,7 @@ def _filter(
     kept_count = len(kept or ())
     message: object = result
     if not rejected and result.nodes is None and (names := reader.json_of(result.node_names)):
-        message = echo.all_kept(names)
+        message = wire.all_kept(names)
     return Answer(message, str(args.pod), kept_count + rejected, kept_count)
 
 
@@ -139,10 +139,9 @@ def _prioritize(
     verbs: Verbs, reader: ArgsReader, priorities: Sequence[Priority], body: bytes | bytearray
 ) -> Answer:
     args = reader.read(body)
-    names, scores = verbs.scores(priorities, args)
+    scores = verbs.prioritize(priorities, args)
     asked = args.node_names if args.nodes is None else args.nodes.items
-    message = echo.scored(reader.json_of(names), scores) or list(map(HostPriority, names, scores))
-    return Answer(message, str(args.pod), len(asked or ()), len(scores))
+    return Answer(scores, str(args.pod), len(asked or ()), len(scores))
 
 
 def _preempt(verbs: Verbs, predicates: Sequence[Predicate], body: bytes | bytearray) -> Answer:

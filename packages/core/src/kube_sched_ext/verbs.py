@@ -119,26 +119,14 @@ class Verbs:
         )
 
     def prioritize(self, priorities: Sequence[Priority], args: ExtenderArgs) -> list[HostPriority]:
-        """Return what `scores` returns, as it is sent.
-
-        Raises:
-            AgentError, RequestError: as `scores`.
-        """
-        return list(map(HostPriority, *self.scores(priorities, args)))
-
-    def scores(
-        self, priorities: Sequence[Priority], args: ExtenderArgs
-    ) -> tuple[list[str], list[int]]:
-        """Return nodes and their scores: of one priority as they are, of several the weighted mean.
-
-        The names are the list that was asked about where all of them are scored.
+        """Return each node's score: of one priority as it is, of several the weighted mean.
 
         Raises:
             AgentError: a priority raised.
             RequestError: a whole node is not as it should be.
         """
         if not self._settings.selects(args.pod):
-            return [], []
+            return []
         asked = self._asked(args, {priority.agent for priority in priorities})
         names, rows = asked.names, asked.rows
         if asked.unknown_count and self._drops_unknown:
@@ -156,8 +144,7 @@ class Verbs:
                         "score", priority, args.pod, names, scores.values, scores.explanation
                     )
             weighted.append((weight, scores.values))
-        values: list[int] = _mean(weighted).tolist()
-        return names, values
+        return list(map(HostPriority, names, _mean(weighted).tolist()))
 
     def preempt(
         self, predicates: Sequence[Predicate], args: ExtenderPreemptionArgs

@@ -118,6 +118,14 @@ def encode(message: object) -> bytes:
     return _ENCODER.encode(message)
 
 
+_BEFORE_NAMES, _, _AFTER_NAMES = encode(ExtenderFilterResult(node_names=[])).partition(b"[]")
+
+
+def all_kept(names: bytes) -> msgspec.Raw:
+    """Return the reply of a filter that keeps all of `names`, a JSON array, as they came."""
+    return msgspec.Raw(_BEFORE_NAMES + names + _AFTER_NAMES)
+
+
 class Decoder(Generic[Message]):
     """Reads one kind of message."""
 

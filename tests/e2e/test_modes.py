@@ -8,15 +8,18 @@ from control_plane import NO_SCORES, extender
 from e2e_cluster import Cluster
 
 NODES = [f"node-{number:02d}" for number in range(12)]
+HOT = ("node-03", "node-07")
+COOL = [name for name in NODES if name not in HOT]
 
 
 def _add_nodes(cluster: Cluster) -> None:
-    """Nodes for one pod each, no two of which congestion scores alike; two are at risk."""
-    for number, name in enumerate(NODES):
-        is_hot = number in (3, 7)
+    """Nodes for one pod each; two are at risk, of the others no two are scored alike."""
+    factors = {name: number * 37 % 11 * 10 for number, name in enumerate(COOL)}
+    assert len(set(factors.values())) == len(COOL)
+    for name in NODES:
         annotations = {
-            "congestion-factor": str(number * 37 % 11 * 10),
-            "mean-free-cpu": "200" if is_hot else "3500",
+            "congestion-factor": str(factors.get(name, 0)),
+            "mean-free-cpu": "200" if name in HOT else "3500",
             "std-free-cpu": "300",
         }
         cluster.add_node(name, annotations=annotations, pods="1")
@@ -51,7 +54,7 @@ def test_both_modes_choose_alike(cluster: Cluster, tell: Callable[[str], None]) 
     by_names, by_whole_nodes = placements
     assert by_names == by_whole_nodes
     assert len(set(by_names)) == 10
-    assert not {"node-03", "node-07"} & set(by_names)
+    assert not set(HOT) & set(by_names)
     assert messages[0] == messages[1]
     assert "2 node overload risk" in messages[0]
     tell(f"{len(pods)} pods on the same nodes in both modes; {messages[0]!r}")

@@ -13,6 +13,8 @@ import pytest
 
 # pytest's importlib mode puts no folder of tests on the path.
 sys.path.append(str(Path(__file__).parent))
+# Where Debian has debootstrap and runc, on whose path not everybody has it.
+os.environ["PATH"] += f"{os.pathsep}/usr/sbin"
 
 from images_container import Container
 from images_store import Image, Store, secrets_of_the_machine

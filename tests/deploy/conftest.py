@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1] / "e2e"))
 sys.path.append(str(Path(__file__).parents[2] / "deploy"))
 
-from control_plane import BINARY, ControlPlane
+from control_plane import BINARY, ControlPlane, running
 from deploy_plane import Rig
 from deploy_programs import STRICT
 from render import HELM
@@ -31,13 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def control_plane() -> Iterator[ControlPlane]:
     """The real etcd and kube-apiserver."""
-    with tempfile.TemporaryDirectory(prefix="kube-sched-ext-deploy-") as folder:
-        plane = ControlPlane(Path(os.environ[BINARY]).resolve(), Path(folder))
-        try:
-            plane.start()
-            yield plane
-        finally:
-            plane.stop()
+    with running(os.environ[BINARY]) as plane:
+        yield plane
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 # pytest's importlib mode puts no folder of tests on the path.
 sys.path.append(str(Path(__file__).parent))
 
-from control_plane import BINARY, ControlPlane
+from control_plane import BINARY, ControlPlane, running
 from e2e_cluster import Cluster
 
 TOLD = pytest.StashKey[list[str]]()
@@ -30,13 +29,8 @@ def control_plane() -> Iterator[ControlPlane]:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    with tempfile.TemporaryDirectory(prefix="kube-sched-ext-e2e-") as folder:
-        plane = ControlPlane(Path(binary).resolve(), Path(folder))
-        try:
-            plane.start()
-            yield plane
-        finally:
-            plane.stop()
+    with running(binary) as plane:
+        yield plane
 
 
 @pytest.fixture

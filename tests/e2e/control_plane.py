@@ -3,8 +3,10 @@
 import contextlib
 import json
 import secrets
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +288,18 @@ class ControlPlane:
             role = kind | {"kind": "ClusterRole", "name": user}
             binding = meta | {"subjects": subjects, "roleRef": role}
             self.api("POST", f"{group}/clusterrolebindings", binding)
+
+
+@contextmanager
+def running(binary: str) -> Iterator[ControlPlane]:
+    """Run a control plane, of which nothing stays."""
+    with tempfile.TemporaryDirectory(prefix="kube-sched-ext-") as folder:
+        plane = ControlPlane(Path(binary).resolve(), Path(folder))
+        try:
+            plane.start()
+            yield plane
+        finally:
+            plane.stop()
 
 
 class Scheduler(Program):

@@ -32,18 +32,8 @@ class _Memo:
         self._changed.add(row)
 
     def get(self, nodes: "Nodes", compute: Callable[["Nodes"], FloatArray]) -> FloatArray:
-        if nodes.rows is self._rows:
-            if not self._changed:
-                return self._values
-            stale = np.flatnonzero(np.isin(nodes.rows, list(self._changed)))
-            if not len(stale):
-                return self._values
-            if self._by_row is None:
-                values = self._values.copy()
-                values[:, stale] = compute(nodes.at(nodes.rows[stale]))
-                self._changed.clear()
-                self._values = _fixed(values)
-                return values
+        if nodes.rows is self._rows and not self._has_changed():
+            return self._values
         by_row, known = self._spread(nodes.row_count)
         unknown = nodes.rows[~known[nodes.rows]]
         if len(unknown):
@@ -51,6 +41,10 @@ class _Memo:
             known[unknown] = True
         self._rows, self._values = nodes.rows, _fixed(by_row[nodes.rows].T)
         return self._values
+
+    def _has_changed(self) -> bool:
+        """Tell whether a node asked about last has changed since."""
+        return bool(self._changed) and bool(np.isin(self._rows, list(self._changed)).any())
 
     def _spread(self, row_count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return results by row and which of them stand."""

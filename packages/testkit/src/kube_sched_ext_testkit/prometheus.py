@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -59,7 +60,7 @@ def write_history(data: Path, samples: Iterable[tuple[str, float, float]]) -> No
         raise RuntimeError(f"promtool takes no such history: {done.stderr.strip()}")
 
 
-class _Server:
+class _Server(ABC):
     """A program that answers on a port of its own."""
 
     def __init__(self, name: str, folder: Path, client: Mapping[str, Any]) -> None:
@@ -126,8 +127,9 @@ class _Server:
 
     _ready_path = "/"
 
+    @abstractmethod
     def _options(self) -> Sequence[str]:
-        raise NotImplementedError
+        """Return its command line."""
 
 
 class NodeExporter(_Server):

@@ -14,7 +14,7 @@ from kube_sched_ext import Node, PodStore
 from kube_sched_ext.table import NodeTable
 from kube_sched_ext_safe.agent import Safe
 from kube_sched_ext_safe.settings import SafeSettings
-from kube_sched_ext_safe.store import AnnotationPodStore
+from kube_sched_ext_safe.store import AnnotationPodStore, Loads
 from kube_sched_ext_testkit.ask import Reports, read_pod
 from kube_sched_ext_testkit.builders import make_node, make_pod
 
@@ -28,7 +28,8 @@ class View:
     def __init__(self) -> None:
         self.clock = Clock(SAMPLED_AT)
         self.agent = Safe()
-        store = AnnotationPodStore(Safe.columns, self.agent.row, 0.2, self.clock)
+        loads = Loads(forecast_weight=0.2, threshold=0.9)
+        store = AnnotationPodStore(Safe.columns, self.agent.row, loads, self.clock)
         self.table = NodeTable({"safe": store}, Reports())
 
     def put(self, annotations: Mapping[str, str], name: str = "node", **more: str) -> None:

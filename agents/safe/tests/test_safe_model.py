@@ -289,6 +289,68 @@ def test_risk_is_the_definition(mu: float, sigma: float, threshold: float) -> No
     )
 
 
+def riskless_demand(
+    used: float, sigma: float, threshold: float = 0.9, capacity: float = 1000
+) -> float:
+    """Return up to which demand one resource of one node is known to have no risk."""
+    c, u, s = column(capacity, used, sigma)
+    [limit] = model.riskless_demand(c[np.newaxis], u[np.newaxis], s[np.newaxis], threshold).tolist()
+    return float(limit[0])
+
+
+@pytest.mark.parametrize(
+    ("used", "sigma", "threshold", "capacity", "limit"),
+    [
+        # An eighth, a quarter, half, or three quarters of the way from 500 to 900.
+        (500, 0.0, 0.9, 1000, 300),
+        (500, 1e-170, 0.9, 1000, 300),
+        (500, 0.01, 0.9, 1000, 300),
+        (500, 0.02, 0.9, 1000, 200),
+        (500, 0.04, 0.9, 1000, 100),
+        (500, 0.045, 0.9, 1000, 50),
+        # Some risk already, or nearly so.
+        (500, 0.05, 0.9, 1000, -math.inf),
+        (890, 0.01, 0.9, 1000, -math.inf),
+        # At the threshold and above it, however steady; without any use no Beta exists.
+        (900, 0.0, 0.9, 1000, -math.inf),
+        (950, 0.0, 0.9, 1000, -math.inf),
+        (1000, 0.0, 0.9, 1000, -math.inf),
+        (5000, 0.01, 0.9, 1000, -math.inf),
+        (0, 0.0, 0.9, 1000, -math.inf),
+        (0, 0.01, 0.9, 1000, -math.inf),
+        # Nothing is above a threshold of 1, anything above one of 0.
+        (500, 0.01, 1.0, 1000, 375),
+        (500, 0.01, 0.0, 1000, -math.inf),
+        # No statistics.
+        (NAN, NAN, 0.9, 1000, -math.inf),
+        (NAN, NAN, 0.9, NAN, -math.inf),
+    ],
+)
+def test_demand_without_risk_goes_part_of_the_way_to_the_threshold(
+    used: float, sigma: float, threshold: float, capacity: float, limit: float
+) -> None:
+    """Less far the more a node's use swings."""
+    assert riskless_demand(used, sigma, threshold, capacity) == pytest.approx(limit)
+
+
+@given(
+    used=shares,
+    sigma=shares | st.floats(-8, 0).map(lambda exponent: 10**exponent),
+    threshold=shares | st.sampled_from([0.5, 0.9, 0.95, 1 - 2**-53, 1e-18]),
+    capacity=st.integers(1, 2**63 - 1),
+    part=shares | st.just(1.0),
+)
+@settings(max_examples=1000)
+def test_demand_up_to_the_riskless_one_has_no_risk(
+    used: float, sigma: float, threshold: float, capacity: int, part: float
+) -> None:
+    """Exactly none, as computed with that demand."""
+    limit = riskless_demand(used * capacity, sigma, threshold, capacity)
+    assume(limit >= 0)
+    c, u, d = np.array([[capacity], [used * capacity], [part * limit]], float)
+    assert risk_of(float(model.utilisation(c, u, d)[0]), sigma, threshold) == 0.0
+
+
 def literal_risk(
     mu: model.FloatArray, sigma: model.FloatArray, threshold: float
 ) -> model.FloatArray:

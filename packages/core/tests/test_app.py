@@ -3,7 +3,7 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 
 from kube_sched_ext import (
     Agent,
+    LazyExplanation,
     NodeReader,
     Nodes,
     NoSettings,
@@ -27,6 +28,7 @@ from kube_sched_ext import (
 )
 from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.errors import ConfigurationError
+from kube_sched_ext.logs import Level as LogLevel
 from kube_sched_ext.objects import Node
 from kube_sched_ext.verbs import UNKNOWN_NODE, Verbs, new_table
 from kube_sched_ext.version import VERSION
@@ -641,6 +643,35 @@ def test_an_agent_may_have_its_explanations_told_earlier(serve_app: Serve) -> No
     ask(port, "POST", "/scheduler/priorities/level", whole(node))
     lines = recorder.lines(last="prioritize")
     assert [line["event"] for line in lines] == ["explanation", "prioritize"]
+
+
+@pytest.mark.parametrize(("level", "told"), [("DEBUG", []), ("TRACE", [{"weight": 9}])])
+def test_what_is_worked_out_late_is_worked_out_where_it_is_told(
+    serve_app: Serve, level: LogLevel, told: list[object]
+) -> None:
+    """And nowhere else: it may take longer than the verb itself."""
+    calls = []
+
+    class Thorough(Level):
+        """Explains at leisure."""
+
+        @priority("level")
+        def likes(self, pod: Pod, nodes: Nodes) -> Scores:
+            """Score each node 9."""
+
+            def explain() -> Mapping[str, Any]:
+                calls.append(pod)
+                return {"weight": scores}
+
+            scores = np.full(len(nodes), 9)
+            return Scores(scores, LazyExplanation(explain))
+
+    recorder = Recorder(level)
+    port = serve_app(create_app([Thorough()], instruments=recorder.instruments))
+    ask(port, "POST", "/scheduler/priorities/level", whole(make_node("n9")))
+    lines = recorder.lines(last="prioritize")
+    assert [line["made_of"] for line in lines if line["event"] == "explanation"] == told
+    assert len(calls) == len(told)
 
 
 def test_values_that_do_not_parse_are_logged_once_per_node_and_counted(

@@ -1,6 +1,7 @@
 """The safe agent."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from kube_sched_ext import (
     Agent,
     FloatArray,
+    LazyExplanation,
     NodeReader,
     Nodes,
     NodeStore,
@@ -20,7 +22,13 @@ from kube_sched_ext import (
 )
 from kube_sched_ext_safe import model
 from kube_sched_ext_safe.settings import SafeSettings, quantiles_of
-from kube_sched_ext_safe.store import RESOURCES, AnnotationPodStore, AnnotationStore, LoadStore
+from kube_sched_ext_safe.store import (
+    RESOURCES,
+    AnnotationPodStore,
+    AnnotationStore,
+    Loads,
+    LoadStore,
+)
 
 if TYPE_CHECKING:
     from kube_sched_ext_safe.measured import MeasuredStore
@@ -69,12 +77,12 @@ class Safe(Agent[SafeSettings]):
 
     def new_store(self) -> NodeStore:
         """Keep what follows from statistics, and new pods where those are to count."""
-        weight = self._forecast_weight
+        loads = Loads(self._forecast_weight, self._threshold)
         if self._measured_store is not None:
             capacities = self.columns[: len(RESOURCES)]
-            return self._measured_store(self.feed, capacities, self._capacities, weight)
+            return self._measured_store(self.feed, capacities, self._capacities, loads)
         kind = AnnotationPodStore if self.settings.counts_new_pods else AnnotationStore
-        return kind(self.columns, self.row, weight)
+        return kind(self.columns, self.row, loads)
 
     def row(self, node: NodeReader) -> tuple[float, ...]:
         """Read capacities and statistics: millicores and bytes."""
@@ -87,85 +95,82 @@ class Safe(Agent[SafeSettings]):
     @predicate("safe-overload")
     def rejects_overload(self, pod: Pod, nodes: Nodes) -> Verdict:
         """Reject nodes where the risk of overload is above SAFEPERCENTILE."""
-        mu, sigma, risk, _ = self._overload(pod, nodes)
+        risk = self._risk(pod, nodes)
         rejected = {"node overload risk": model.has_overload_risk(risk, self._percentile)}
         if self.settings.without_statistics == "reject":
             rejected["node without usage statistics"] = ~model.has_statistics(risk)
-        return Verdict(rejected, _explanation(mu=mu, sigma=sigma, risk=risk))
+        return Verdict(rejected, LazyExplanation(lambda: self._made_of(pod, nodes, risk=risk)))
 
     @priority("safe-overload")
     def avoids_overload(self, pod: Pod, nodes: Nodes) -> Scores:
         """Score 10 without risk of overload, down to 0 at SAFEPERCENTILE."""
-        mu, sigma, risk, [exact] = self._overload(pod, nodes)
-        made_of = _explanation(mu=mu, sigma=sigma, risk=risk)
+        risk = self._risk(pod, nodes)
+        exact = model.exact_overload_scores(risk, self._percentile)
         scores = self._filled_in(model.overload_scores(exact), exact)
-        return Scores(scores, {**made_of, "exact": exact})
+        explanation = LazyExplanation(
+            lambda: {**self._made_of(pod, nodes, risk=risk), "exact": exact}
+        )
+        return Scores(scores, explanation)
 
     @priority("safe-balance")
     def balances(self, pod: Pod, nodes: Nodes) -> Scores:
         """Score nodes with low and steady utilisation high."""
-        mu, sigma, [exact] = self._balance(pod, nodes)
-        made_of = _explanation(mu=mu, sigma=sigma)
+        exact = model.exact_balance_scores(*self._utilisation(pod, nodes))
         scores = self._filled_in(model.balance_scores(exact), exact)
-        return Scores(scores, {**made_of, "exact": exact})
+        explanation = LazyExplanation(lambda: {**self._made_of(pod, nodes), "exact": exact})
+        return Scores(scores, explanation)
 
-    def _overload(self, pod: Pod, nodes: Nodes) -> list[FloatArray]:
-        """Return mu, sigma and risk, of shape (resources, n), and the exact score, (1, n)."""
-
-        def compute(part: Nodes) -> FloatArray:
-            capacity, used, sigma, demand = self._loads(pod, part)
-            mu = model.utilisation(capacity, used, demand)
-            if self._measured_store is not None and self.settings.is_empirical:
-                free = part.store(self._measured_store).quantiles(part.rows)
-                risk = model.empirical_risk(
-                    capacity, free, self._quantiles, demand, self._threshold
-                )
-            else:
-                risk = model.overload_risk(mu, sigma, self._threshold)
-            exact = model.exact_overload_scores(risk, self._percentile)
-            return np.concatenate([mu, sigma, risk, exact[np.newaxis]])
-
+    def _risk(self, pod: Pod, nodes: Nodes) -> FloatArray:
+        """Return the risk of overload, shape (resources, n)."""
+        store = nodes.store(self._store)
+        compute = self._empirical_risk if self.settings.is_empirical else self._beta_risk
         # Filter and prioritize ask for the same of each pod, and pods of one kind come in numbers.
-        found = self._memo("overload", pod, nodes, compute)
-        lacks = nodes.store(self._store).lacks(nodes.rows)
-        parts = [found[0:2], found[2:4], found[4:6], found[6:7]]
-        if lacks is not None and lacks.any():
-            mu, sigma, risk = (np.where(lacks, np.nan, part) for part in parts[:3])
-            exact = model.exact_overload_scores(risk, self._percentile)
-            parts = [mu, sigma, risk, exact[np.newaxis]]
-        return parts
+        key = (store.generation, pod.demand.cpu, pod.demand.memory)
+        risk = nodes.memo(key, partial(compute, pod))
+        return self._where_fresh(nodes, risk)
 
-    def _balance(self, pod: Pod, nodes: Nodes) -> list[FloatArray]:
-        """Return mu and sigma, of shape (resources, n), and the exact score, (1, n)."""
-
-        def compute(part: Nodes) -> FloatArray:
-            capacity, used, sigma, demand = self._loads(pod, part)
+    def _beta_risk(self, pod: Pod, nodes: Nodes) -> FloatArray:
+        risk = np.zeros((len(RESOURCES), len(nodes)))
+        limit = nodes.store(self._store).loads().riskless_demand(nodes.rows)
+        is_open = (_demand(pod) > limit).any(axis=0)
+        if is_open.any():
+            demand, capacity, used, sigma = self._loads(pod, nodes.at(nodes.rows[is_open]))
             mu = model.utilisation(capacity, used, demand)
-            exact = model.exact_balance_scores(mu, sigma)
-            return np.concatenate([mu, sigma, exact[np.newaxis]])
+            risk[:, is_open] = model.overload_risk(mu, sigma, self._threshold)
+        return risk
 
-        found = self._memo("balance", pod, nodes, compute)
-        lacks = nodes.store(self._store).lacks(nodes.rows)
-        parts = [found[0:2], found[2:4], found[4:5]]
-        if lacks is not None and lacks.any():
-            mu, sigma = (np.where(lacks, np.nan, part) for part in parts[:2])
-            exact = model.exact_balance_scores(mu, sigma)
-            parts = [mu, sigma, exact[np.newaxis]]
-        return parts
+    def _empirical_risk(self, pod: Pod, nodes: Nodes) -> FloatArray:
+        assert self._measured_store is not None  # noqa: S101  # settings allow it with no other
+        demand, capacity, _, _ = self._loads(pod, nodes)
+        free = nodes.store(self._measured_store).quantiles(nodes.rows)
+        return model.empirical_risk(capacity, free, self._quantiles, demand, self._threshold)
 
-    def _memo(
-        self, name: str, pod: Pod, nodes: Nodes, compute: Callable[[Nodes], FloatArray]
-    ) -> FloatArray:
-        generation = nodes.store(self._store).generation
-        key = (name, generation, pod.demand.cpu, pod.demand.memory)
-        return nodes.memo(key, compute)
+    def _utilisation(self, pod: Pod, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
+        """Return mu and sigma, each of shape (resources, n)."""
+        demand, capacity, used, sigma = self._loads(pod, nodes)
+        mu = model.utilisation(capacity, used, demand)
+        return self._where_fresh(nodes, mu), self._where_fresh(nodes, sigma)
 
     def _loads(self, pod: Pod, nodes: Nodes) -> FloatArray:
-        """Return capacity, use, spread and demand, shape (4, resources, n)."""
-        loads = nodes.store(self._store).loads(nodes.rows)
+        """Return demand, capacity, use and spread, shape (4, resources, n)."""
+        loads = nodes.store(self._store).loads().of(nodes.rows)
         # The pod's demand comes on top of what could not be measured yet.
-        loads[3] += np.array([[pod.demand.cpu], [pod.demand.memory]], np.float64)
+        loads[0] += _demand(pod)
         return loads
+
+    def _where_fresh(self, nodes: Nodes, values: FloatArray) -> FloatArray:
+        """Return `values`, of shape (resources, n), with NaN where statistics are too old."""
+        lacks = nodes.store(self._store).lacks(nodes.rows)
+        return values if lacks is None else np.where(lacks, np.nan, values)
+
+    def _made_of(self, pod: Pod, nodes: Nodes, **parts: FloatArray) -> dict[str, FloatArray]:
+        """Return mu, sigma and `parts`, of shape (resources, n), by name and resource."""
+        mu, sigma = self._utilisation(pod, nodes)
+        return {
+            f"{name}_{resource}": values
+            for name, rows in {"mu": mu, "sigma": sigma, **parts}.items()
+            for resource, values in zip(RESOURCES, rows, strict=True)
+        }
 
     def _filled_in(self, scores: NDArray[np.int64], exact: FloatArray) -> NDArray[np.int64]:
         """Return scores with those of nodes without statistics as the settings want them."""
@@ -174,10 +179,6 @@ class Safe(Agent[SafeSettings]):
         return self._fill_in(scores, np.isnan(exact), self.settings.missing_scores)
 
 
-def _explanation(**parts: FloatArray) -> dict[str, FloatArray]:
-    """Name each resource's row of each part, of shape (resources, n)."""
-    return {
-        f"{name}_{resource}": values
-        for name, rows in parts.items()
-        for resource, values in zip(RESOURCES, rows, strict=True)
-    }
+def _demand(pod: Pod) -> FloatArray:
+    """Return what `pod` asks for, shape (resources, 1)."""
+    return np.array([[pod.demand.cpu], [pod.demand.memory]], np.float64)

@@ -25,13 +25,12 @@ class MeasuredStore(MeasuredColumns):
         feed: Feed,
         names: Sequence[str],
         read: Callable[[NodeReader], Sequence[float]],
-        forecast_weight: float,
+        loads: Loads,
     ) -> None:
         """Keep the columns `names` as `read` returns them, and what `queries` asks for."""
         super().__init__(feed, names, read)
-        self._loads = Loads(forecast_weight)
+        self._loads = loads
         self._sampled_at: FloatArray = np.full((1, _COUNT), MISSING)
-        self._has_forecast = forecast_weight > 0.0
 
     def put(self, row: int, node: NodeReader) -> None:
         """Read `node` into `row`."""
@@ -48,10 +47,10 @@ class MeasuredStore(MeasuredColumns):
         super().take(measurements)
         self._loads.all_changed(len(self.values))
 
-    def loads(self, rows: Rows) -> FloatArray:
-        """Return capacity, use, spread and unmeasured demand, shape (4, resources, n)."""
+    def loads(self) -> Loads:
+        """Return what follows from statistics as they are."""
         self._loads.refresh(self._statistics)
-        return self._loads.of(rows)
+        return self._loads
 
     def lacks(self, rows: Rows) -> NDArray[np.bool_]:
         """Tell which statistics are missing or too old, shape (resources, n)."""
@@ -61,7 +60,7 @@ class MeasuredStore(MeasuredColumns):
 
     def quantiles(self, rows: Rows) -> FloatArray:
         """Return the quantiles of what is free, shape (quantiles, resources, n)."""
-        values = _by_resource(self.measured, rows)[3 if self._has_forecast else 2 :]
+        values = _by_resource(self.measured, rows)[3 if self._loads.has_forecast else 2 :]
         # Each is an answer of its own: one may be a refresh behind the next.
         return np.maximum.accumulate(values, axis=0)
 
@@ -70,7 +69,7 @@ class MeasuredStore(MeasuredColumns):
         (mean, deviation), others = np.split(_by_resource(self.measured, rows), [2])
         times = _by_resource(self.sampled, rows)
         forecast = np.full_like(mean, MISSING)
-        if self._has_forecast:
+        if self._loads.has_forecast:
             is_late = times[2] < times[0] - self.feed.max_age_seconds
             forecast = np.where(is_late, MISSING, others[0])
             times = np.delete(times, 2, axis=0)
@@ -92,10 +91,10 @@ class MeasuredPodStore(MeasuredStore):
         feed: Feed,
         names: Sequence[str],
         read: Callable[[NodeReader], Sequence[float]],
-        forecast_weight: float,
+        loads: Loads,
     ) -> None:
         """Keep what `MeasuredStore` keeps, and no pods yet."""
-        super().__init__(feed, names, read, forecast_weight)
+        super().__init__(feed, names, read, loads)
         self._new_pods = NewPods(self._loads)
 
     def clear(self, row: int) -> None:

@@ -31,6 +31,9 @@ _LOST: Final = 40.0
 _ROUNDING: Final = 1e-14
 """More than the error of D as computed; it counts where nu is huge."""
 
+_WAYS: Final = np.array([1 / 8, 1 / 4, 1 / 2, 3 / 4]).reshape(-1, 1, 1)
+"""How far from where a node stands to the threshold it is tried whether there is a risk."""
+
 
 def load(
     capacity: FloatArray,
@@ -86,13 +89,38 @@ def _is_settled(mu: FloatArray, sigma: FloatArray, threshold: float) -> NDArray[
     at s = (t - mu) / (t (1 - t)).) Below half the distance from 1 to the next float64 it is lost
     in 1 - x.
     """
+    nu, divergence = _tail(mu, sigma, threshold)
+    return np.asarray(nu * divergence > _LOST)
+
+
+def _tail(mu: FloatArray, sigma: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:
+    """Return nu and D of `_is_settled`, D a little less than it is."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         nu = mu * (1.0 - mu) / (sigma * sigma) - 1.0
         rest = 1.0 - mu
         divergence = mu * (np.log(mu) - np.log(threshold)) + rest * (
             np.log(rest) - np.log(1.0 - threshold)
         )
-        return np.asarray(nu * (divergence - _ROUNDING) > _LOST)
+        return nu, divergence - _ROUNDING
+
+
+def riskless_demand(
+    capacity: FloatArray, used: FloatArray, sigma: FloatArray, threshold: float
+) -> FloatArray:
+    """Return demands up to which `overload_risk` is 0, -inf where none is known; shape (r, n).
+
+    They are not the largest ones. From the mean utilisation m as it is to one that is higher, but
+    below the threshold, D falls, and nu, concave in m, is nowhere less than at both ends. So where
+    D at the upper end and the lesser nu satisfy `_is_settled`, every m between them does.
+    """
+    now = used / capacity
+    then = now + (threshold - now) * _WAYS
+    nu_now, _ = _tail(now, sigma, threshold)
+    nu, divergence = _tail(then, sigma, threshold)
+    with np.errstate(invalid="ignore", over="ignore"):
+        is_riskless = np.minimum(nu_now, nu) * divergence > _LOST
+    highest = np.where(is_riskless & (now < threshold), then, -np.inf).max(axis=0)
+    return np.asarray(np.fmax((highest - now) * capacity, -np.inf))
 
 
 def _open_risk(mu: FloatArray, sigma: FloatArray, threshold: float) -> FloatArray:

@@ -21,13 +21,19 @@ Statistics = Callable[[Rows], tuple[FloatArray, FloatArray, FloatArray, FloatArr
 class Loads:
     """What follows from the statistics of nodes whatever a pod asks for, by row."""
 
-    def __init__(self, forecast_weight: float) -> None:
-        """Start with row 0, of which nothing is known."""
+    def __init__(self, forecast_weight: float, threshold: float) -> None:
+        """Start with row 0, of which nothing is known; both are shares."""
         self._forecast_weight = forecast_weight
-        # Capacity, use, spread, and the demand that these do not show; each of all resources.
-        # Nodes lie side by side, as arithmetic on many is fastest.
-        self._columns: FloatArray = np.zeros((4 * _COUNT, 1))
+        self._threshold = threshold
+        # Riskless demand, the demand that no statistics show, capacity, use and spread; each of all
+        # resources. Nodes lie side by side, as arithmetic on many is fastest.
+        self._columns: FloatArray = np.zeros((5 * _COUNT, 1))
         self._stale = {0}
+
+    @property
+    def has_forecast(self) -> bool:
+        """Whether forecasts count at all."""
+        return self._forecast_weight > 0.0
 
     def changed(self, row: int) -> None:
         """Note that the statistics of the node in `row` have changed."""
@@ -38,13 +44,18 @@ class Loads:
         self._stale.update(range(row_count))
 
     def of(self, rows: Rows) -> FloatArray:
-        """Return capacity, use, spread and unmeasured demand, shape (4, resources, n)."""
-        return self._columns.take(rows, axis=1).reshape(4, _COUNT, len(rows))
+        """Return unmeasured demand, capacity, use and spread, shape (4, resources, n)."""
+        return self._columns[_COUNT:].take(rows, axis=1).reshape(4, _COUNT, len(rows))
+
+    def riskless_demand(self, rows: Rows) -> FloatArray:
+        """Return demands of a pod up to which it is no risk at all, shape (resources, n)."""
+        limit, unmeasured = self._columns[: 2 * _COUNT].take(rows, axis=1).reshape(2, _COUNT, -1)
+        return limit - unmeasured
 
     def set_unmeasured(self, row: int, demand: Sequence[float]) -> None:
         """Have `demand`, by resource, count on top of what was measured."""
         self._grow(row)
-        self._columns[3 * _COUNT :, row] = demand
+        self._columns[_COUNT : 2 * _COUNT, row] = demand
 
     def refresh(self, statistics: Statistics) -> None:
         """Work out from `statistics` all that has changed, at once: nodes come by the thousand."""
@@ -54,7 +65,8 @@ class Loads:
         self._stale.clear()
         self._grow(int(rows.max()))
         load = model.load(*statistics(rows), self._forecast_weight)
-        self._columns[: 3 * _COUNT, rows] = np.concatenate(load)
+        self._columns[:_COUNT, rows] = model.riskless_demand(*load, self._threshold)
+        self._columns[2 * _COUNT :, rows] = np.concatenate(load)
 
     def _grow(self, row: int) -> None:
         length = self._columns.shape[1]
@@ -127,8 +139,8 @@ class NewPods:
 class LoadStore(NodeStore, Protocol):
     """The store of safe, wherever statistics come from."""
 
-    def loads(self, rows: Rows) -> FloatArray:
-        """Return capacity, use, spread and unmeasured demand, shape (4, resources, n)."""
+    def loads(self) -> Loads:
+        """Return what follows from statistics as they are."""
 
     @property
     def generation(self) -> int:
@@ -148,15 +160,15 @@ class AnnotationStore(FloatColumns):
         self,
         names: Sequence[str],
         read: Callable[[NodeReader], Sequence[float]],
-        forecast_weight: float,
+        loads: Loads,
     ) -> None:
-        """Keep the columns `names` as `read` returns them.
+        """Keep the columns `names` as `read` returns them, and in `loads` what follows.
 
         Those are capacities, means, deviations and forecasts, each of all RESOURCES.
         """
         super().__init__(names, read)
         self.generation = 0
-        self._loads = Loads(forecast_weight)
+        self._loads = loads
 
     def put(self, row: int, node: NodeReader) -> None:
         """Read `node` into `row`."""
@@ -168,10 +180,10 @@ class AnnotationStore(FloatColumns):
         super().clear(row)
         self._loads.changed(row)
 
-    def loads(self, rows: Rows) -> FloatArray:
-        """Return capacity, use, spread and unmeasured demand, shape (4, resources, n)."""
+    def loads(self) -> Loads:
+        """Return what follows from statistics as they are."""
         self._loads.refresh(self._statistics)
-        return self._loads.of(rows)
+        return self._loads
 
     def lacks(self, rows: Rows) -> None:
         """Leave it to loads: annotations do not age."""
@@ -188,11 +200,11 @@ class AnnotationPodStore(AnnotationStore):
         self,
         names: Sequence[str],
         read: Callable[[NodeReader], Sequence[float]],
-        forecast_weight: float,
+        loads: Loads,
         clock: Callable[[], float] = time,
     ) -> None:
         """Keep what `AnnotationStore` keeps; `clock` tells seconds since the epoch."""
-        super().__init__(names, read, forecast_weight)
+        super().__init__(names, read, loads)
         self._new_pods = NewPods(self._loads)
         self._clock = clock
         self._seen: dict[int, bytes] = {}

@@ -1,6 +1,14 @@
 """The core of kube-sched-ext: what an agent is made from, and what serves it."""
 
-from kube_sched_ext.agent import Agent, NoSettings, Scores, Verdict, predicate, priority
+from kube_sched_ext.agent import (
+    Agent,
+    LazyExplanation,
+    NoSettings,
+    Scores,
+    Verdict,
+    predicate,
+    priority,
+)
 from kube_sched_ext.app import create_app
 from kube_sched_ext.errors import UnparsableError
 from kube_sched_ext.nodes import Nodes
@@ -16,6 +24,7 @@ __all__ = [
     "ContainerImage",
     "FloatArray",
     "FloatColumns",
+    "LazyExplanation",
     "NoSettings",
     "Node",
     "NodeReader",

@@ -1,7 +1,8 @@
 """What an agent is: settings, what it reads from a node, and its verbs."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MethodType
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -22,6 +23,30 @@ MAX_SCORE: Final = 10
 
 Explanation = Mapping[str, NDArray[Any]]
 """Named arrays of shape (n,), in the order of the nodes: what a verdict or score was made of."""
+
+
+class LazyExplanation(Mapping[str, NDArray[Any]]):
+    """An explanation that is worked out when it is read, which most never are."""
+
+    def __init__(self, explain: Callable[[], Explanation]) -> None:
+        """Let `explain` return it."""
+        self._explain = explain
+
+    @cached_property
+    def _parts(self) -> Explanation:
+        return self._explain()
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        """Return one array."""
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names."""
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._parts)
 
 
 @dataclass(frozen=True, slots=True)

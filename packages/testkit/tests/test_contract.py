@@ -171,6 +171,49 @@ class Writes(Sound):
         return Scores(np.zeros(len(nodes), np.int64))
 
 
+class Forgetful(Sound):
+    """Scores by the pods that it has seen, and does not say so."""
+
+    def __init__(self, settings: NoSettings | None = None) -> None:
+        super().__init__(settings)
+        self.pods: set[str] = set()
+
+    def count(self, pod: Pod, nodes: Nodes) -> Scores:
+        self.pods.add(pod.metadata.name)
+        return Scores(np.full(len(nodes), min(len(self.pods) // 9, 10)))
+
+    @priority("sound")
+    def has_weight(self, pod: Pod, nodes: Nodes) -> Scores:
+        return self.count(pod, nodes)
+
+
+class Mindful(Forgetful):
+    """Says so."""
+
+    @priority("sound", depends_on="calls")
+    def has_weight(self, pod: Pod, nodes: Nodes) -> Scores:
+        return self.count(pod, nodes)
+
+
+class LooksAround(Sound):
+    """Scores the size of the cluster, and says that it does not look there."""
+
+    @priority("sound", depends_on="nodes")
+    def has_weight(self, pod: Pod, nodes: Nodes) -> Scores:
+        return self.size(nodes)
+
+    def size(self, nodes: Nodes) -> Scores:
+        return Scores(np.full(len(nodes), min(len(nodes.cluster) // 9, 10)))
+
+
+class LooksAbout(LooksAround):
+    """Says that it does."""
+
+    @priority("sound")
+    def has_weight(self, pod: Pod, nodes: Nodes) -> Scores:
+        return self.size(nodes)
+
+
 @pytest.mark.parametrize(
     ("kind", "error", "message"),
     [
@@ -186,8 +229,15 @@ class Writes(Sound):
         (ShortExplanation, ContractError, r"explains cpu with \(1,\), not \(0,\)"),
         (ByPlace, ContractError, "in another order"),
         (Writes, ContractError, "changes what it is given"),
+        (Forgetful, ContractError, "asked again: it depends on calls"),
+        (LooksAround, ContractError, "other nodes: it depends on the cluster"),
     ],
 )
 def test_unsound_agent(kind: type[Agent[Any]], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         check_agent(kind())
+
+
+@pytest.mark.parametrize("kind", [Mindful, LooksAbout])
+def test_scores_may_depend_on_what_their_priority_says(kind: type[Agent[Any]]) -> None:
+    check_agent(kind())

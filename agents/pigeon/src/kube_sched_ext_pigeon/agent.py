@@ -79,7 +79,7 @@ class Pigeon(Agent[PigeonSettings]):
             {f"free_{it.name}": row for it, row in zip(self._resources, free, strict=True)},
         )
 
-    @priority("pigeon-holing")
+    @priority("pigeon-holing", depends_on="calls")
     def pigeon_holing(self, pod: Pod, nodes: Nodes) -> Scores:
         """Score what POLICY_OBJECTIVE makes of the cluster with the pod on each node."""
         demand = self._demand(pod)

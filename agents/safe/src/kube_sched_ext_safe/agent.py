@@ -101,7 +101,7 @@ class Safe(Agent[SafeSettings]):
             rejected["node without usage statistics"] = ~model.has_statistics(risk)
         return Verdict(rejected, LazyExplanation(lambda: self._made_of(pod, nodes, risk=risk)))
 
-    @priority("safe-overload")
+    @priority("safe-overload", depends_on="nodes")
     def avoids_overload(self, pod: Pod, nodes: Nodes) -> Scores:
         """Score 10 without risk of overload, down to 0 at SAFEPERCENTILE."""
         risk = self._risk(pod, nodes)
@@ -112,7 +112,7 @@ class Safe(Agent[SafeSettings]):
         )
         return Scores(scores, explanation)
 
-    @priority("safe-balance")
+    @priority("safe-balance", depends_on="nodes")
     def balances(self, pod: Pod, nodes: Nodes) -> Scores:
         """Score nodes with low and steady utilisation high."""
         exact = model.exact_balance_scores(*self._utilisation(pod, nodes))

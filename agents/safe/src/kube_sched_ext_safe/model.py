@@ -90,7 +90,8 @@ def _is_settled(mu: FloatArray, sigma: FloatArray, threshold: float) -> NDArray[
     in 1 - x.
     """
     nu, divergence = _tail(mu, sigma, threshold)
-    return np.asarray(nu * divergence > _LOST)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.asarray(nu * divergence > _LOST)
 
 
 def _tail(mu: FloatArray, sigma: FloatArray, threshold: float) -> tuple[FloatArray, FloatArray]:

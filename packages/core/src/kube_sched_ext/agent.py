@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MethodType
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 import msgspec
 import numpy as np
@@ -74,6 +74,8 @@ class NoSettings(msgspec.Struct, frozen=True):
     """For agents that need none."""
 
 
+DependsOn = Literal["nodes", "cluster", "calls"]
+
 SettingsT = TypeVar("SettingsT", bound=msgspec.Struct)
 ResultT = TypeVar("ResultT")
 
@@ -95,7 +97,7 @@ class _PredicateVerb(_Verb[Verdict]):
 
 
 class _PriorityVerb(_Verb[Scores]):
-    pass
+    depends_on: DependsOn = "cluster"
 
 
 def predicate(
@@ -115,9 +117,23 @@ def predicate(
     return mark
 
 
-def priority(name: str) -> Callable[[Callable[[Any, Pod, Nodes], Scores]], _PriorityVerb]:
-    """Serve the method as priority `name`."""
-    return lambda method: _PriorityVerb(name, method)
+def priority(
+    name: str, *, depends_on: DependsOn = "cluster"
+) -> Callable[[Callable[[Any, Pod, Nodes], Scores]], _PriorityVerb]:
+    """Serve the method as priority `name`.
+
+    Scores are worked out before kube-scheduler asks for them, and again where what they depend on
+    has changed by then. Beside the pod that is what the agent keeps of the nodes asked about
+    ("nodes"), of any node ("cluster"), or of the calls before ("calls"): such a verb is called when
+    kube-scheduler asks, and only then.
+    """
+
+    def mark(method: Callable[[Any, Pod, Nodes], Scores]) -> _PriorityVerb:
+        verb = _PriorityVerb(name, method)
+        verb.depends_on = depends_on
+        return verb
+
+    return mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +167,7 @@ class Priority:
 
     agent: str
     name: str
+    depends_on: DependsOn
     method: Callable[[Pod, Nodes], Scores]
 
     def run(self, pod: Pod, nodes: Nodes) -> Scores:
@@ -220,7 +237,7 @@ class Agent(Generic[SettingsT]):
     def priorities(self) -> list[Priority]:
         """The priorities of the agent, in the order of their definition, bases first."""
         return [
-            Priority(self.name, verb.name, verb.__get__(self, type(self)))
+            Priority(self.name, verb.name, verb.depends_on, verb.__get__(self, type(self)))
             for verb in self._members()
             if isinstance(verb, _PriorityVerb)
         ]

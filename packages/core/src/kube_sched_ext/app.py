@@ -3,7 +3,6 @@
 from asyncio import get_running_loop
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,7 +14,7 @@ from starlette.routing import Route
 from starlette.types import HTTPExceptionHandler, Receive, Scope, Send
 
 from kube_sched_ext import wire
-from kube_sched_ext.agent import Agent, Predicate, Priority
+from kube_sched_ext.agent import Agent
 from kube_sched_ext.body import read_body
 from kube_sched_ext.calls import Answer, Call
 from kube_sched_ext.config import CoreSettings
@@ -23,9 +22,9 @@ from kube_sched_ext.errors import AgentError, ConfigurationError, RequestError
 from kube_sched_ext.instruments import Instruments, new_instruments
 from kube_sched_ext.selection import names_in
 from kube_sched_ext.table import NodeTable
+from kube_sched_ext.verb_calls import verb_calls
 from kube_sched_ext.verbs import Verbs, new_table
 from kube_sched_ext.version import VERSION
-from kube_sched_ext.wire import ArgsReader
 
 
 def create_app(
@@ -65,7 +64,7 @@ def create_app_of(
     Raises:
         ConfigurationError: two agents or paths have one name, or weights name no priority.
     """
-    calls = [*_calls(verbs, settings), *further_calls]
+    calls = [*verb_calls(verbs, settings, instruments.metrics), *further_calls]
     _check(verbs, calls, settings)
     endpoints = {call.path: _Endpoint(call, settings, instruments) for call in calls}
     known = "; known are " + ", ".join(["GET /version", *(f"POST {call.path}" for call in calls)])
@@ -77,78 +76,6 @@ def create_app_of(
         return _error(error.status_code, message + known, error.headers)
 
     return _App(endpoints, refuse)
-
-
-def _calls(verbs: Verbs, settings: CoreSettings) -> list[Call]:
-    predicates = [predicate for agent in verbs.agents for predicate in agent.predicates]
-    priorities = [priority for agent in verbs.agents for priority in agent.priorities]
-    reader = ArgsReader()
-    prefix = settings.path_prefix
-    every = ",".join(agent.name for agent in verbs.agents)
-    calls = [
-        Call(
-            "filter",
-            f"{prefix}/{settings.predicates_word}/{predicate.name}",
-            predicate.name,
-            predicate.agent,
-            partial(_filter, verbs, reader, [predicate]),
-        )
-        for predicate in predicates
-    ]
-    calls += [
-        Call(
-            "prioritize",
-            f"{prefix}/{settings.priorities_word}/{priority.name}",
-            priority.name,
-            priority.agent,
-            partial(_prioritize, verbs, reader, [priority]),
-        )
-        for priority in priorities
-    ]
-    left_out = names_in(settings.except_predicates)
-    together = [predicate for predicate in predicates if predicate.name not in left_out]
-    filter_all = partial(_filter, verbs, reader, together)
-    preempt = partial(_preempt, verbs, together)
-    calls += [
-        Call("filter", f"{prefix}/{settings.filter_word}", "", every, filter_all),
-        Call("preempt", f"{prefix}/{settings.preemption_word}", "", every, preempt),
-    ]
-    # Without any predicate, accepting every node is right; without any priority no score is.
-    if priorities:
-        prioritize = partial(_prioritize, verbs, reader, priorities)
-        path = f"{prefix}/{settings.prioritize_word}"
-        calls.append(Call("prioritize", path, "", every, prioritize))
-    return calls
-
-
-def _filter(
-    verbs: Verbs, reader: ArgsReader, predicates: Sequence[Predicate], body: bytes | bytearray
-) -> Answer:
-    args = reader.read(body)
-    result = verbs.filter(predicates, args)
-    rejected = len(result.failed_nodes) + len(result.failed_and_unresolvable_nodes)
-    kept = result.node_names if result.nodes is None else result.nodes.items
-    kept_count = len(kept or ())
-    message: object = result
-    if not rejected and result.nodes is None and (names := reader.json_of(result.node_names)):
-        message = wire.all_kept(names)
-    return Answer(message, str(args.pod), kept_count + rejected, kept_count)
-
-
-def _prioritize(
-    verbs: Verbs, reader: ArgsReader, priorities: Sequence[Priority], body: bytes | bytearray
-) -> Answer:
-    args = reader.read(body)
-    scores = verbs.prioritize(priorities, args)
-    asked = args.node_names if args.nodes is None else args.nodes.items
-    return Answer(scores, str(args.pod), len(asked or ()), len(scores))
-
-
-def _preempt(verbs: Verbs, predicates: Sequence[Predicate], body: bytes | bytearray) -> Answer:
-    args = wire.decode_preemption_args(body)
-    result = verbs.preempt(predicates, args)
-    asked = args.node_name_to_meta_victims or args.node_name_to_victims or ()
-    return Answer(result, str(args.pod), len(asked), len(result.node_name_to_meta_victims))
 
 
 def _check(verbs: Verbs, calls: list[Call], settings: CoreSettings) -> None:
@@ -217,7 +144,10 @@ class _Endpoint:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": content})
             # The reply leaves when the event loop next turns; what follows makes nobody wait.
-            get_running_loop().call_soon(self._tell, answer, content, seconds)
+            loop = get_running_loop()
+            if answer.then is not None:
+                loop.call_soon(answer.then)
+            loop.call_soon(self._tell, answer, content, seconds)
 
     def _tell(self, answer: Answer, content: bytes, seconds: float) -> None:
         call, log = self._call, self._instruments.log

@@ -9,12 +9,13 @@ VerbName = Literal["filter", "prioritize", "preempt", "bind"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A reply, and what the log says of it."""
+    """A reply, what the log says of it, and what to do once it is on its way."""
 
     message: object
     pod: str
     nodes_in: int
     nodes_out: int
+    then: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,12 @@ class Metrics:
             ("name",),
             registry=registry,
         )
+        self.foreseen_answers = Counter(
+            "kube_sched_ext_foreseen_answers",
+            "Answers of prioritize worked out before they were asked for, by what became of them.",
+            ("result",),
+            registry=registry,
+        )
         self.unknown_nodes = Counter(
             "kube_sched_ext_unknown_nodes",
             "Names asked about that are no known node.",

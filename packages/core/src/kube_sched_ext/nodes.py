@@ -15,47 +15,64 @@ _MEMOS: Final = 64
 StoreT = TypeVar("StoreT", bound=NodeStore)
 
 
+class Changes:
+    """When each row changed last, by the number of changes that there were."""
+
+    def __init__(self) -> None:
+        """Start with row 0, which never changes."""
+        self.count = 0
+        self._last: NDArray[np.int64] = np.zeros(1, np.int64)
+
+    def note(self, row: int) -> None:
+        """Count a change of `row`, which may lie beyond all rows so far."""
+        self.count += 1
+        length = len(self._last)
+        if row >= length:
+            self._last = np.pad(self._last, (0, max(row + 1, 2 * length) - length))
+        self._last[row] = self.count
+
+    def last(self, rows: Rows) -> NDArray[np.int64]:
+        """Return the number of the last change of each of `rows`, 0 where there was none."""
+        return self._last[rows]
+
+    def are_none(self, rows: Rows, count: int) -> bool:
+        """Tell whether none of `rows` has changed since there were `count` changes."""
+        return count == self.count or not (self._last[rows] > count).any()
+
+
 class _Memo:
     """The results of one key: for the nodes asked about last, and by row once others are."""
 
-    __slots__ = ("_by_row", "_changed", "_known", "_rows", "_values")
+    __slots__ = ("_as_of", "_by_row", "_by_row_as_of", "_rows", "_values")
 
-    def __init__(self, rows: Rows, values: FloatArray) -> None:
+    def __init__(self, rows: Rows, values: FloatArray, as_of: int) -> None:
         self._rows = rows
         self._values = values
-        self._changed: set[int] = set()
+        self._as_of = as_of
         # Most keys are asked about the same nodes twice and then no more.
         self._by_row: FloatArray | None = None
-        self._known: NDArray[np.bool_] = np.empty(0, np.bool_)
-
-    def forget(self, row: int) -> None:
-        self._changed.add(row)
+        self._by_row_as_of: NDArray[np.int64] = np.empty(0, np.int64)
 
     def get(self, nodes: "Nodes", compute: Callable[["Nodes"], FloatArray]) -> FloatArray:
-        if nodes.rows is self._rows and not self._has_changed():
+        rows, changes = nodes.rows, nodes.changes
+        if rows is self._rows and changes.are_none(rows, self._as_of):
             return self._values
-        by_row, known = self._spread(nodes.row_count)
-        unknown = nodes.rows[~known[nodes.rows]]
-        if len(unknown):
-            by_row[unknown] = compute(nodes.at(unknown)).T
-            known[unknown] = True
-        self._rows, self._values = nodes.rows, _fixed(by_row[nodes.rows].T)
+        by_row, as_of = self._spread(nodes.row_count)
+        stale = rows[as_of[rows] < changes.last(rows)]
+        if len(stale):
+            by_row[stale] = compute(nodes.at(stale)).T
+            as_of[stale] = changes.count
+        self._rows, self._values, self._as_of = rows, _fixed(by_row[rows].T), changes.count
         return self._values
 
-    def _has_changed(self) -> bool:
-        """Tell whether a node asked about last has changed since."""
-        return bool(self._changed) and bool(np.isin(self._rows, list(self._changed)).any())
-
-    def _spread(self, row_count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return results by row and which of them stand."""
-        if self._by_row is None or row_count > len(self._known):
+    def _spread(self, row_count: int) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Return results by row, and as of which change each stands; -1 where there is none."""
+        if self._by_row is None or row_count > len(self._by_row):
             self._by_row = np.empty((row_count, len(self._values)))
-            self._known = np.zeros(row_count, np.bool_)
+            self._by_row_as_of = np.full(row_count, -1)
             self._by_row[self._rows] = self._values.T
-            self._known[self._rows] = True
-        self._known[[row for row in self._changed if row < len(self._known)]] = False
-        self._changed.clear()
-        return self._by_row, self._known
+            self._by_row_as_of[self._rows] = self._as_of
+        return self._by_row, self._by_row_as_of
 
 
 class Memos:
@@ -63,11 +80,6 @@ class Memos:
 
     def __init__(self) -> None:
         self._memos: OrderedDict[Hashable, _Memo] = OrderedDict()
-
-    def forget(self, row: int) -> None:
-        """Forget what was computed of the node in `row`."""
-        for memo in self._memos.values():
-            memo.forget(row)
 
     def get(
         self, key: Hashable, nodes: "Nodes", compute: Callable[["Nodes"], FloatArray]
@@ -78,7 +90,7 @@ class Memos:
             self._memos.move_to_end(key)
             return memo.get(nodes, compute)
         values = _fixed(compute(nodes))
-        self._memos[key] = _Memo(nodes.rows, values)
+        self._memos[key] = _Memo(nodes.rows, values, nodes.changes.count)
         if len(self._memos) > _MEMOS:
             self._memos.popitem(last=False)
         return values
@@ -95,6 +107,7 @@ class Known:
     """What a table knows, seen from the views on it."""
 
     rows: Rows
+    changes: Changes
     row_count: int = 1
     has_pods: bool = False
 
@@ -123,6 +136,11 @@ class Nodes:
     def row_count(self) -> int:
         """One more than the highest row that any known node has had."""
         return self._known.row_count
+
+    @property
+    def changes(self) -> Changes:
+        """The changes of all rows."""
+        return self._known.changes
 
     @property
     def cluster(self) -> "Nodes":

@@ -58,6 +58,15 @@ class PodStore(NodeStore, Protocol):
         """Forget `pod`, as it was put."""
 
 
+@runtime_checkable
+class FedStore(NodeStore, Protocol):
+    """A store that something beside nodes and pods changes."""
+
+    @property
+    def generation(self) -> int:
+        """Differs where what came from there does."""
+
+
 class FloatColumns:
     """The store that most agents use: one float64 column per number."""
 

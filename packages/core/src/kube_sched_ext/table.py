@@ -1,19 +1,29 @@
 """The cluster as columns: each node has a row, each agent its own store by row."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Final, Protocol
 
 import numpy as np
 
 from kube_sched_ext.demand import Unparsable
-from kube_sched_ext.nodes import Known, Memos, Nodes
+from kube_sched_ext.nodes import Changes, Known, Memos, Nodes
 from kube_sched_ext.objects import Node
 from kube_sched_ext.reading import NodeReader
-from kube_sched_ext.stores import BoundPod, NodeStore, PodStore, Rows
+from kube_sched_ext.stores import BoundPod, FedStore, NodeStore, PodStore, Rows
 
 BLANK_ROW: Final = 0
 """The row of every node that is not known: no agent has data there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A state of a table."""
+
+    change_count: int
+    generations: Sequence[int]
+    """Of what did not come with nodes and pods."""
 
 
 class Reports(Protocol):
@@ -35,13 +45,15 @@ class NodeTable:
         self._pod_stores = {
             agent: store for agent, store in stores.items() if isinstance(store, PodStore)
         }
+        self._fed_stores = [store for store in stores.values() if isinstance(store, FedStore)]
         self._memos = {agent: Memos() for agent in stores}
         self._reports = reports
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._pods: dict[str, BoundPod] = {}
         self._pods_by_node: dict[str, dict[str, BoundPod]] = {}
-        self._known = Known(np.empty(0, np.intp))
+        self._changes = Changes()
+        self._known = Known(np.empty(0, np.intp), self._changes)
         self._known_is_stale = False
         self.generation = 0
         """Grows when a node comes or goes, and so gives or takes a name its row."""
@@ -53,6 +65,18 @@ class NodeTable:
     def __contains__(self, name: str) -> bool:
         """Tell whether the node is known."""
         return name in self._rows
+
+    @property
+    def moment(self) -> Moment:
+        """What is kept of nodes as of now, to be compared with later."""
+        return Moment(self._changes.count, [store.generation for store in self._fed_stores])
+
+    def has_changed(self, since: Moment, rows: Rows | None = None) -> bool:
+        """Tell whether anything kept of nodes, or only of `rows`, has changed since a moment."""
+        now = self.moment
+        if rows is not None and now.generations == since.generations:
+            return not self._changes.are_none(rows, since.change_count)
+        return now != since
 
     @property
     def keeps_pods(self) -> bool:
@@ -70,6 +94,7 @@ class NodeTable:
             self._known.row_count = max(self._known.row_count, row + 1)
             self._known_is_stale = True
             self.generation += 1
+        self._changes.note(row)
         for agent, store in self._stores.items():
             reader = NodeReader(node)
             try:
@@ -80,7 +105,6 @@ class NodeTable:
                 self._reports.unreadable(agent, name, error)
             for value in reader.unparsable:
                 self._reports.unparsable(agent, name, value)
-            self._memos[agent].forget(row)
         for agent in without_pods & self._pod_stores.keys():
             for pod in self._pods_by_node.get(name, {}).values():
                 self._pod_stores[agent].put_pod(row, pod)
@@ -91,11 +115,11 @@ class NodeTable:
         if row is None:
             return
         self._known_is_stale = True
+        self._changes.note(row)
         self.generation += 1
         self._free.append(row)
-        for agent, store in self._stores.items():
+        for store in self._stores.values():
             store.clear(row)
-            self._memos[agent].forget(row)
 
     def expect_pods(self) -> None:
         """Note that all pods with a node will be put, so that agents may count on them."""
@@ -123,14 +147,14 @@ class NodeTable:
             del self._pods_by_node[pod.node]
         row = self._rows.get(pod.node)
         if row is not None:
-            for agent, store in self._pod_stores.items():
+            self._changes.note(row)
+            for store in self._pod_stores.values():
                 store.remove_pod(row, pod)
-                self._memos[agent].forget(row)
 
     def _put_pod(self, row: int, pod: BoundPod) -> None:
-        for agent, store in self._pod_stores.items():
+        self._changes.note(row)
+        for store in self._pod_stores.values():
             store.put_pod(row, pod)
-            self._memos[agent].forget(row)
 
     def rows(self, names: Sequence[str]) -> Rows:
         """Return the row of each name, `BLANK_ROW` for names that are not known."""

@@ -81,7 +81,7 @@ class Verbs:
     ) -> None:
         """Answer for `agents` from `table`, made for them."""
         self.agents = agents
-        self._table = table
+        self.table = table
         self._settings = settings
         self._instruments = instruments
         self._log = instruments.log
@@ -139,7 +139,7 @@ class Verbs:
             nodes = asked.table.nodes(priority.agent, rows)
             with _Blaming("priority", priority, args.pod):
                 scores = priority.run(args.pod, nodes)
-                if self._tells(priority):
+                if self.tells(priority):
                     self._tell(
                         "score", priority, args.pod, names, scores.values, scores.explanation
                     )
@@ -173,9 +173,23 @@ class Verbs:
         Raises:
             AgentError: a predicate raised.
         """
-        asked = self._named([name for name in names if name in self._table])
+        asked = self._named([name for name in names if name in self.table])
         kept = self._sieve(predicates, pod, asked, is_call=False).kept
         return list(compress(asked.names, kept.tolist()))
+
+    def rows(self, names: Sequence[str]) -> Rows:
+        """Return the rows of `names`; at once where those are the ones asked about last."""
+        asked = self._last_asked
+        return asked.rows if names is asked.names else self.table.rows(names)
+
+    def counts_something_of(self, pod: Pod) -> bool:
+        """Tell whether each call about `pod` and the nodes named last adds to a metric."""
+        return bool(self._last_asked.unknown_count or pod.demand.unparsable)
+
+    def tells(self, verb: Predicate | Priority) -> bool:
+        """Tell whether each call of `verb` is told node by node."""
+        level = self._by_name[verb.agent].explanation_level
+        return self._log.enabled("DEBUG") or self._log.enabled(level)
 
     @property
     def _drops_unknown(self) -> bool:
@@ -195,12 +209,12 @@ class Verbs:
         return _Asked(names, rows, table, np.ones(len(names), np.bool_), nodes=args.nodes)
 
     def _named(self, names: list[str]) -> _Asked:
-        asked, generation = self._last_asked, self._table.generation
+        asked, generation = self._last_asked, self.table.generation
         if names is not asked.names or generation != asked.generation:
-            rows = self._table.rows(names)
+            rows = self.table.rows(names)
             known = rows != BLANK_ROW
             unknown_count = len(names) - int(np.count_nonzero(known))
-            asked = _Asked(names, rows, self._table, known, unknown_count, generation=generation)
+            asked = _Asked(names, rows, self.table, known, unknown_count, generation=generation)
             self._last_asked = asked
         if asked.unknown_count:
             self._instruments.metrics.unknown_nodes.inc(asked.unknown_count)
@@ -233,7 +247,7 @@ class Verbs:
                         names = compress(asked.names, rejected.tolist())
                         failed.update(dict.fromkeys(names, reason))
                         passed &= ~mask
-                if is_call and self._tells(predicate):
+                if is_call and self.tells(predicate):
                     told = list(compress(asked.names, judged.tolist()))
                     self._tell("verdict", predicate, pod, told, passed, verdict.explanation)
             rejected_count = len(passed) - int(np.count_nonzero(passed))
@@ -261,10 +275,6 @@ class Verbs:
             if is_explained:
                 made_of = {key: array[index].item() for key, array in explanation.items()}
                 log.at(level, "explanation", {"node": name, event: value, "made_of": made_of})
-
-    def _tells(self, verb: Predicate | Priority) -> bool:
-        level = self._by_name[verb.agent].explanation_level
-        return self._log.enabled("DEBUG") or self._log.enabled(level)
 
 
 def _mean(weighted: Sequence[tuple[int, NDArray[np.integer[Any]]]]) -> NDArray[np.integer[Any]]:

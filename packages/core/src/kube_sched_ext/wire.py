@@ -226,6 +226,15 @@ class ArgsReader:
         self._args = args
         return args
 
+    def body_about(self, args: ExtenderArgs, names: Sequence[str]) -> bytes:
+        """Return the body of a call about the pod of `args` and `names`, as kube-scheduler has it.
+
+        Nothing where another call was read since `args`, or where that one was no scheduler's.
+        """
+        if args is not self._args:
+            return b""
+        return b"".join((self._pod_bytes, _NAMES_KEY, self.json_of(names) or encode(names), b"}"))
+
     def json_of(self, names: object) -> bytes:
         """Return `names` as the call had them where they are its list itself, else nothing."""
         return self._names_json if names is self._args.node_names else b""

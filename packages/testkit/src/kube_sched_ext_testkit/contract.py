@@ -28,7 +28,8 @@ def check_agent(agent: Agent[Any], nodes: Sequence[JSON] = (), pods: Sequence[JS
 
     Its names fit in a path; `row` has one number for each column, of a node without any data too;
     its verbs answer for none, one and many nodes, known or not, give each node the same answer
-    wherever it stands, leave alone what they are given, and give reasons that can be counted.
+    wherever it stands, leave alone what they are given, and give reasons that can be counted; its
+    priorities depend on no more than they say.
 
     Args:
         agent: the agent.
@@ -48,11 +49,17 @@ def check_agent(agent: Agent[Any], nodes: Sequence[JSON] = (), pods: Sequence[JS
     many = [*known, *(make_node(f"more-{index}") for index in range(_MANY))]
     seen = nodes_for(agent, many)
     with_unknown = seen.at(np.append(seen.rows, np.zeros(2, np.intp)))
-    for pod in (make_pod(requests={"cpu": "100m", "memory": "64Mi"}), {}, *pods):
-        verbs: list[Predicate | Priority] = [*agent.predicates, *agent.priorities]
+    asking = [
+        read_pod(pod) for pod in (make_pod(requests={"cpu": "100m", "memory": "64Mi"}), {}, *pods)
+    ]
+    verbs: list[Predicate | Priority] = [*agent.predicates, *agent.priorities]
+    for pod in asking:
         for verb in verbs:
             for asked in (seen.at(seen.rows[:0]), seen.at(seen.rows[:1]), with_unknown):
-                _check_verb(verb, read_pod(pod), asked)
+                _check_verb(verb, pod, asked)
+    some = nodes_for(agent, known)
+    for priority in agent.priorities:
+        _check_dependence(priority, asking, some, seen.at(seen.rows[: len(some)]))
 
 
 def _check_names(agent: Agent[Any]) -> None:
@@ -92,6 +99,27 @@ def _check_verb(verb: Predicate | Priority, pod: Pod, nodes: Nodes) -> None:
         np.array_equal(answer[key], backwards[key][::-1]) for key in answer
     ):
         raise ContractError(f"{verb.name} answers otherwise for the same nodes in another order")
+
+
+def _check_dependence(
+    verb: Priority, pods: Sequence[Pod], alone: Nodes, among_others: Nodes
+) -> None:
+    """Compare scores of the same nodes: later, and where the cluster has others, too."""
+
+    def scores(nodes: Nodes) -> list[list[int]]:
+        return [verb.run(pod, nodes).values.tolist() for pod in pods]
+
+    if verb.depends_on == "calls":
+        return
+    before = scores(alone)
+    for number in range(_MANY):
+        verb.run(read_pod(make_pod(f"more-{number}", requests={"cpu": f"{number}"})), alone)
+    if scores(alone) != before:
+        raise ContractError(f"{verb.name} answers otherwise when asked again: it depends on calls")
+    if verb.depends_on == "nodes" and scores(among_others) != before:
+        raise ContractError(
+            f"{verb.name} answers otherwise where there are other nodes: it depends on the cluster"
+        )
 
 
 def _answer(

@@ -161,9 +161,10 @@ def test_new_pods_change_verdict_and_scores(view: View) -> None:
 
     def asked() -> tuple[bool, int, int]:
         nodes = view.table.nodes("safe", view.table.rows(["node"]))
-        verdict = view.agent.rejects_overload(pod, nodes).rejected["node overload risk"]
+        verdict = view.agent.rejects_overload(pod, nodes).rejected
         overload, balance = view.agent.avoids_overload(pod, nodes), view.agent.balances(pod, nodes)
-        return bool(verdict[0]), int(overload.values[0]), int(balance.values[0])
+        is_rejected = any(mask[0] for mask in verdict.values())
+        return is_rejected, int(overload.values[0]), int(balance.values[0])
 
     assert asked() == (False, 10, 8)
     for number in range(6):

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
+from kube_sched_ext import FloatArray
 from kube_sched_ext_safe import model
 from kube_sched_ext_safe.agent import Safe
 from kube_sched_ext_safe.settings import SafeSettings
@@ -227,6 +230,51 @@ def test_risk_is_computed_once_per_demand(monkeypatch: pytest.MonkeyPatch) -> No
         risk = agent.rejects_overload(pod, nodes).explanation["risk_cpu"]
         assert agent.avoids_overload(pod, nodes).explanation["risk_cpu"] == risk
     assert len(computed) == 2
+
+
+shares = st.floats(0, 1) | st.none()
+statistics = st.tuples(shares, st.floats(0, 0.2) | st.just(0.0), shares, st.floats(0, 0.2))
+
+
+@given(
+    nodes=st.lists(st.just((0.8, 0.01, 0.7, 0.02)) | statistics, min_size=1, max_size=5),
+    cpu=st.integers(0, 1200),
+    percentile=st.sampled_from([0.0, 30.0, 100.0]),
+    without=st.sampled_from(["accept", "reject"]),
+)
+def test_what_is_known_to_have_no_risk_is_judged_as_all_others_are(
+    nodes: list[tuple[float | None, ...]], cpu: int, percentile: float, without: str
+) -> None:
+    """The same reasons, scores and explanations as without that knowledge."""
+    names = ("mean-free-cpu", "std-free-cpu", "mean-free-memory", "std-free-memory")
+    whole = [
+        node_with(
+            {
+                name: str(1000 * value)
+                for name, value in zip(names, values, strict=True)
+                if value is not None
+            },
+            name=f"n{number}",
+        )
+        for number, values in enumerate(nodes)
+    ]
+    pod = read_pod(make_pod(requests={"cpu": f"{cpu}m"}))
+
+    def answers() -> list[object]:
+        agent = Safe(SafeSettings(percentile=percentile, without_statistics=without))  # type: ignore[arg-type]  # one of its words
+        asked = nodes_for(agent, whole)
+        verdict, scores = agent.rejects_overload(pod, asked), agent.avoids_overload(pod, asked)
+        rejected = {key: mask.tolist() for key, mask in verdict.rejected.items() if mask.any()}
+        made_of = {key: str(values.tolist()) for key, values in scores.explanation.items()}
+        return [rejected, scores.values.tolist(), made_of]
+
+    def unknown(capacity: FloatArray, *_: object) -> FloatArray:
+        return np.full_like(capacity, -np.inf)
+
+    as_it_is = answers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "riskless_demand", unknown)
+        assert answers() == as_it_is
 
 
 @pytest.mark.parametrize(("print_table", "level"), [(False, "TRACE"), (True, "INFO")])

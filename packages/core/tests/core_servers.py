@@ -17,10 +17,12 @@ from dataclasses import dataclass
 import uvicorn
 from starlette.applications import Starlette
 
+from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.instruments import Instruments
 from kube_sched_ext.logs import Level, new_log
 from kube_sched_ext.metrics import Metrics
 from kube_sched_ext.problems import Problems
+from kube_sched_ext.server import uvicorn_config
 
 
 @dataclass
@@ -52,8 +54,7 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> Reply:
 def serving(app: Starlette) -> Iterator[int]:
     """Serve `app` in a thread; yields its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none", http="httptools")
-        server = uvicorn.Server(config)
+        server = uvicorn.Server(uvicorn_config(app, CoreSettings()))
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

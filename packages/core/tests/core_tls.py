@@ -143,7 +143,9 @@ class TlsServed:
     async def _run(self) -> None:
         app = create_app([Five()], settings=self.settings, instruments=self.recorder.instruments)
         async with asyncio.TaskGroup() as group:
-            self._server = server._TlsServer(server._config(app, self.settings), self.tls, group)
+            self._server = server._TlsServer(
+                server.uvicorn_config(app, self.settings), self.tls, group
+            )
             self._is_made.set()
             watch = group.create_task(self.tls.watch(_LOOK_SECONDS))
             await self._server.serve([self._listener])

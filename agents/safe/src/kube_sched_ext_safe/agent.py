@@ -95,22 +95,23 @@ class Safe(Agent[SafeSettings]):
     @predicate("safe-overload")
     def rejects_overload(self, pod: Pod, nodes: Nodes) -> Verdict:
         """Reject nodes where the risk of overload is above SAFEPERCENTILE."""
+        if self._is_riskless(pod, nodes):
+            return Verdict(explanation=self._overload_explanation(pod, nodes))
         risk = self._risk(pod, nodes)
         rejected = {"node overload risk": model.has_overload_risk(risk, self._percentile)}
         if self.settings.without_statistics == "reject":
             rejected["node without usage statistics"] = ~model.has_statistics(risk)
-        return Verdict(rejected, LazyExplanation(lambda: self._made_of(pod, nodes, risk=risk)))
+        return Verdict(rejected, self._overload_explanation(pod, nodes))
 
     @priority("safe-overload", depends_on="nodes")
     def avoids_overload(self, pod: Pod, nodes: Nodes) -> Scores:
         """Score 10 without risk of overload, down to 0 at SAFEPERCENTILE."""
-        risk = self._risk(pod, nodes)
-        exact = model.exact_overload_scores(risk, self._percentile)
+        if self._is_riskless(pod, nodes):
+            explanation = self._overload_explanation(pod, nodes, exact=np.full(len(nodes), 10.0))
+            return Scores(np.full(len(nodes), 10), explanation)
+        exact = model.exact_overload_scores(self._risk(pod, nodes), self._percentile)
         scores = self._filled_in(model.overload_scores(exact), exact)
-        explanation = LazyExplanation(
-            lambda: {**self._made_of(pod, nodes, risk=risk), "exact": exact}
-        )
-        return Scores(scores, explanation)
+        return Scores(scores, self._overload_explanation(pod, nodes, exact=exact))
 
     @priority("safe-balance", depends_on="nodes")
     def balances(self, pod: Pod, nodes: Nodes) -> Scores:
@@ -119,6 +120,14 @@ class Safe(Agent[SafeSettings]):
         scores = self._filled_in(model.balance_scores(exact), exact)
         explanation = LazyExplanation(lambda: {**self._made_of(pod, nodes), "exact": exact})
         return Scores(scores, explanation)
+
+    def _is_riskless(self, pod: Pod, nodes: Nodes) -> bool:
+        """Tell whether the risk is 0 for sure, on all nodes: so it is where all is calm."""
+        store = nodes.store(self._store)
+        lacks = store.lacks(nodes.rows)
+        if self.settings.is_empirical or (lacks is not None and lacks.any()):
+            return False
+        return bool((_demand(pod) <= store.loads().riskless_demand(nodes.rows)).all())
 
     def _risk(self, pod: Pod, nodes: Nodes) -> FloatArray:
         """Return the risk of overload, shape (resources, n)."""
@@ -162,6 +171,12 @@ class Safe(Agent[SafeSettings]):
         """Return `values`, of shape (resources, n), with NaN where statistics are too old."""
         lacks = nodes.store(self._store).lacks(nodes.rows)
         return values if lacks is None else np.where(lacks, np.nan, values)
+
+    def _overload_explanation(self, pod: Pod, nodes: Nodes, **parts: FloatArray) -> LazyExplanation:
+        """Tell mu, sigma and risk of each resource, and `parts`, of shape (n,)."""
+        return LazyExplanation(
+            lambda: {**self._made_of(pod, nodes, risk=self._risk(pod, nodes)), **parts}
+        )
 
     def _made_of(self, pod: Pod, nodes: Nodes, **parts: FloatArray) -> dict[str, FloatArray]:
         """Return mu, sigma and `parts`, of shape (resources, n), by name and resource."""

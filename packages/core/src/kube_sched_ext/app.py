@@ -1,9 +1,7 @@
 """The Starlette factory: agents in, paths out."""
 
-from asyncio import get_running_loop
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from time import perf_counter
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from starlette.applications import Starlette
@@ -15,10 +13,10 @@ from starlette.types import HTTPExceptionHandler, Receive, Scope, Send
 
 from kube_sched_ext import wire
 from kube_sched_ext.agent import Agent
-from kube_sched_ext.body import read_body
-from kube_sched_ext.calls import Answer, Call
+from kube_sched_ext.calls import Call
 from kube_sched_ext.config import CoreSettings
-from kube_sched_ext.errors import AgentError, ConfigurationError, RequestError
+from kube_sched_ext.endpoint import Endpoint
+from kube_sched_ext.errors import ConfigurationError
 from kube_sched_ext.instruments import Instruments, new_instruments
 from kube_sched_ext.selection import names_in
 from kube_sched_ext.table import NodeTable
@@ -64,9 +62,10 @@ def create_app_of(
     Raises:
         ConfigurationError: two agents or paths have one name, or weights name no priority.
     """
-    calls = [*verb_calls(verbs, settings, instruments.metrics), *further_calls]
+    own_calls = verb_calls(verbs, settings, instruments.metrics)
+    calls = [*own_calls, *further_calls]
     _check(verbs, calls, settings)
-    endpoints = {call.path: _Endpoint(call, settings, instruments) for call in calls}
+    endpoints = {call.path: Endpoint(call, settings, instruments) for call in calls}
     known = "; known are " + ", ".join(["GET /version", *(f"POST {call.path}" for call in calls)])
 
     async def refuse(request: Request, error: Exception) -> Response:
@@ -75,7 +74,7 @@ def create_app_of(
         message = f"{request.method} {request.url.path}: {error.detail}"
         return _error(error.status_code, message + known, error.headers)
 
-    return _App(endpoints, refuse)
+    return VerbsApp(endpoints, refuse, [call.path for call in own_calls])
 
 
 def _check(verbs: Verbs, calls: list[Call], settings: CoreSettings) -> None:
@@ -109,91 +108,20 @@ def _check(verbs: Verbs, calls: list[Call], settings: CoreSettings) -> None:
         raise ConfigurationError(problems)
 
 
-class _Endpoint:
-    """One path as an ASGI application."""
-
-    def __init__(self, call: Call, settings: CoreSettings, instruments: Instruments) -> None:
-        self._call = call
-        self._settings = settings
-        self._instruments = instruments
-        self._seconds = instruments.metrics.call_seconds.labels(call.verb, call.name)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        call, settings = self._call, self._settings
-        try:
-            body = await read_body(
-                scope,
-                receive,
-                max_bytes=settings.max_body_bytes,
-                seconds=settings.body_timeout_seconds,
-            )
-            started = perf_counter()
-            answer = call.answer(body)
-            if not isinstance(answer, Answer):
-                answer = await answer
-        except RequestError as error:
-            await self._refusal(error)(scope, receive, send)
-        except AgentError as error:
-            await self._failure(error)(scope, receive, send)
-        else:
-            content = wire.encode(answer.message)
-            seconds = perf_counter() - started
-            length = str(len(content)).encode()
-            headers = [(b"content-type", b"application/json"), (b"content-length", length)]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": content})
-            # The reply leaves when the event loop next turns; what follows makes nobody wait.
-            loop = get_running_loop()
-            if answer.then is not None:
-                loop.call_soon(answer.then)
-            loop.call_soon(self._tell, answer, content, seconds)
-
-    def _tell(self, answer: Answer, content: bytes, seconds: float) -> None:
-        call, log = self._call, self._instruments.log
-        self._seconds.observe(seconds)
-        log.info(
-            call.verb,
-            agent=call.agents,
-            name=call.name,
-            pod=answer.pod,
-            nodes_in=answer.nodes_in,
-            nodes_out=answer.nodes_out,
-            ms=round(seconds * 1000, 3),
-        )
-        if log.enabled("TRACE"):
-            log.trace("reply", verb=call.verb, name=call.name, reply=content.decode())
-
-    def _refusal(self, error: RequestError) -> Response:
-        call, status = self._call, error.status
-        self._instruments.metrics.refused_requests.labels(str(status)).inc()
-        self._instruments.log.warning(
-            "request refused", verb=call.verb, path=call.path, error=str(error)
-        )
-        # What is left of the body is not read; the connection cannot be used again.
-        unread = status in (408, 413)
-        return _error(status, str(error), {"Connection": "close"} if unread else None)
-
-    def _failure(self, error: AgentError) -> Response:
-        call = self._call
-        self._instruments.metrics.failed_calls.labels(call.verb, call.name).inc()
-        self._instruments.log.error(
-            "agent failed", verb=call.verb, name=call.name, pod=error.pod, exc_info=error
-        )
-        if call.verb == "filter":
-            reply = wire.ExtenderFilterResult(error=str(error))
-            return Response(wire.encode(reply), media_type="application/json")
-        return _error(500, str(error))
-
-
-class _App(Starlette):
+class VerbsApp(Starlette):
     """Starlette, but that calls of verbs go straight to their endpoints.
 
     Its router and the middleware around it take as long as a verb on hundreds of nodes does. Where
     somebody adds middleware, calls pass through it as all requests do.
     """
 
-    def __init__(self, endpoints: Mapping[str, _Endpoint], refuse: HTTPExceptionHandler) -> None:
+    def __init__(
+        self,
+        endpoints: Mapping[str, Endpoint],
+        refuse: HTTPExceptionHandler,
+        at_once: Collection[str],
+    ) -> None:
+        """Serve `endpoints` by path; those of `at_once` need nothing awaited."""
         verbs = [Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()]
         super().__init__(
             routes=[Route("/version", _version), *verbs],
@@ -201,14 +129,20 @@ class _App(Starlette):
         )
         self.router.redirect_slashes = False
         self._endpoints = endpoints
+        self._at_once = {path.encode(): endpoints[path] for path in at_once}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
         if scope["type"] == "http" and scope["method"] == "POST" and not self.user_middleware:
             endpoint = self._endpoints.get(scope["path"])
             if endpoint is not None:
                 await endpoint(scope, receive, send)
                 return
         await super().__call__(scope, receive, send)
+
+    def at_once(self, path: bytes) -> Endpoint | None:
+        """Return what answers POSTs to `path` without any waiting, if there is such a thing."""
+        return None if self.user_middleware else self._at_once.get(path)
 
 
 def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:

@@ -16,15 +16,16 @@ from typing import Any, Final, cast
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kube_sched_ext import wire
 from kube_sched_ext.certificates import Certificates, Credentials, Standing
+from kube_sched_ext.endpoint import Endpoint
 from kube_sched_ext.errors import ConfigurationError
 from kube_sched_ext.handshake import FAILURES, ServerContext, reason_of
 from kube_sched_ext.health import Condition
 from kube_sched_ext.instruments import Instruments
 from kube_sched_ext.logs import Level
+from kube_sched_ext.protocol import VerbsProtocol
 
 _LOOK_SECONDS: Final = 2.0
 """The time between two looks at the files."""
@@ -162,7 +163,7 @@ class Tls:
                 connection.shutdown()
 
 
-class TlsProtocol(HttpToolsProtocol):
+class TlsProtocol(VerbsProtocol):
     """One connection. Where clients need certificates, it knows who calls."""
 
     caller: Caller
@@ -195,12 +196,18 @@ class TlsProtocol(HttpToolsProtocol):
         self._tls.connections.discard(self)
         super().connection_lost(exc)
 
-    def on_headers_complete(self) -> None:
-        """Begin to answer a request."""
-        super().on_headers_complete()
-        if time.time() >= self._leaves_at:
+    def _answering_at_once(self) -> Endpoint | None:
+        return None if self._is_leaving else super()._answering_at_once()
+
+    def _begin(self) -> None:
+        super()._begin()
+        if self._is_leaving:
             # The client comes back with its next certificate, and no call is lost.
             self.cycle.keep_alive = False
+
+    @property
+    def _is_leaving(self) -> bool:
+        return time.time() >= self._leaves_at
 
 
 class TlsListener:

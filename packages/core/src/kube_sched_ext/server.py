@@ -17,6 +17,7 @@ from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.errors import ConfigurationError
 from kube_sched_ext.health import Condition, Health
 from kube_sched_ext.https import Tls, TlsListener, TlsProtocol
+from kube_sched_ext.protocol import VerbsProtocol
 
 _BACKLOG: Final = 2048
 _NO_IPV6: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
@@ -118,7 +119,10 @@ async def _serve(
     tls: Tls | None,
 ) -> None:
     group = asyncio.TaskGroup()
-    config, ops_server = _config(verbs[0], settings), _Server(_config(ops[0], settings))
+    config, ops_server = (
+        uvicorn_config(verbs[0], settings),
+        _Server(uvicorn_config(ops[0], settings)),
+    )
     verbs_server = _TlsServer(config, tls, group) if tls else _Server(config)
     servers = (verbs_server, ops_server)
 
@@ -144,10 +148,11 @@ async def _serve(
         ops_server.should_exit = True
 
 
-def _config(app: Starlette, settings: CoreSettings) -> uvicorn.Config:
+def uvicorn_config(app: Starlette, settings: CoreSettings) -> uvicorn.Config:
+    """Return how uvicorn is to serve `app`, without TLS."""
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=VerbsProtocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -236,18 +236,21 @@ class Verbs:
             nodes = asked.table.nodes(
                 predicate.agent, asked.rows if judges_all else asked.rows[judged]
             )
-            passed = np.ones(len(nodes), np.bool_)
-            failed = sieve.failed if predicate.preemption_can_help else sieve.failed_for_good
             with _Blaming("predicate", predicate, pod):
                 verdict = predicate.run(pod, nodes)
-                for reason, mask in verdict.rejected.items():
-                    if mask.any():
-                        rejected = np.zeros_like(judged)
-                        rejected[judged] = mask & passed
-                        names = compress(asked.names, rejected.tolist())
-                        failed.update(dict.fromkeys(names, reason))
-                        passed &= ~mask
-                if is_call and self.tells(predicate):
+                masks = {reason: mask for reason, mask in verdict.rejected.items() if mask.any()}
+                is_told = is_call and self.tells(predicate)
+                if not masks and not is_told:
+                    continue
+                passed = np.ones(len(nodes), np.bool_)
+                failed = sieve.failed if predicate.preemption_can_help else sieve.failed_for_good
+                for reason, mask in masks.items():
+                    rejected = np.zeros_like(judged)
+                    rejected[judged] = mask & passed
+                    names = compress(asked.names, rejected.tolist())
+                    failed.update(dict.fromkeys(names, reason))
+                    passed &= ~mask
+                if is_told:
                     told = list(compress(asked.names, judged.tolist()))
                     self._tell("verdict", predicate, pod, told, passed, verdict.explanation)
             rejected_count = len(passed) - int(np.count_nonzero(passed))

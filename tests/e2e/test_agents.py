@@ -25,6 +25,8 @@ def test_foo_leaves_the_choice_to_kube_scheduler(cluster: Cluster) -> None:
     placement = cluster.wait_bound(cluster.create_pods(EIGHT, requests=requests))
     assert sorted(placement.values()) == ["a"] * 4 + ["b"] * 4
     assert server.calls("filter") == server.calls("prioritize") == 8
+    # Asked as expected, from the second pod on, scores are there before.
+    assert server.count("kube_sched_ext_foreseen_answers_total", result="used") > 4
 
 
 def test_congestion_sends_pods_to_the_calm_node(cluster: Cluster) -> None:

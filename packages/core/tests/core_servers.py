@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from kube_sched_ext.config import CoreSettings
 from kube_sched_ext.instruments import Instruments
@@ -51,10 +52,12 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> Reply:
 
 
 @contextmanager
-def serving(app: Starlette) -> Iterator[int]:
-    """Serve `app` in a thread; yields its port."""
+def serving(app: Starlette, protocol: type[HttpToolsProtocol] | None = None) -> Iterator[int]:
+    """Serve `app` in a thread, by another protocol if one is given; yields its port."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        server = uvicorn.Server(uvicorn_config(app, CoreSettings()))
+        config = uvicorn_config(app, CoreSettings())
+        config.http = protocol or config.http
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()
         try:

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from core_servers import ask
+from core_servers import ask, serving
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -214,6 +216,46 @@ def test_calls_sent_at_once_are_answered_in_order(port: int, connect: Connect) -
     client = connect(port)
     client.send(b"".join(data for data, _ in MIXED))
     assert [client.receive() for _ in MIXED] == alone
+
+
+@pytest.fixture(scope="module")
+def ports() -> Iterator[tuple[int, int]]:
+    """Return where the agent is served by our protocol, and by uvicorn's."""
+    with (
+        serving(create_app([Even()])) as ours,
+        serving(create_app([Even()]), HttpToolsProtocol) as uvicorns,
+    ):
+        yield ours, uvicorns
+
+
+chunked = (
+    f"POST {PRIORITIZE} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    + b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (CALL[HEAD_SIZE:-9], CALL[-9:]))
+    + b"0\r\n\r\n"
+)
+LAST = request(FILTER, None, "Connection: close")
+
+
+@given(
+    data=st.lists(st.sampled_from([data for data, _ in MIXED] + [chunked, b"\r\n"]), max_size=6),
+    end=st.sampled_from([LAST, request(version="1.0")]),
+    cuts=st.lists(st.floats(0, 1), max_size=5),
+)
+@settings(max_examples=150, deadline=None)
+def test_however_calls_come_their_replies_are_those_of_uvicorn(
+    ports: tuple[int, int], data: list[bytes], end: bytes, cuts: list[float]
+) -> None:
+    """Byte by byte, but for the date."""
+    stream = b"".join([*data, end])
+    bounds = sorted({0, len(stream), *(int(cut * len(stream)) for cut in cuts)})
+    replies = []
+    for port in ports:
+        with closing(Client(port)) as client:
+            for start, stop in pairwise(bounds):
+                client.socket.sendall(stream[start:stop])
+                time.sleep(0.001)
+            replies.append(re.sub(rb"date: [^\r]*\r\n", b"", client.file.read()))
+    assert replies[0] == replies[1]
 
 
 def test_a_call_that_comes_with_the_end_of_another_waits_for_it(

@@ -115,8 +115,10 @@ class Extender:
             # Go never asks a proxy about a loopback address.
             trust_env=False,
             verify=tls or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            # Go keeps two idle ones and closes others. httpx may close one beyond a limit in the
+            # moment in which another thread is given it.
             limits=httpx.Limits(
-                max_connections=None, max_keepalive_connections=2, keepalive_expiry=90
+                max_connections=None, max_keepalive_connections=None, keepalive_expiry=90
             ),
         )
 

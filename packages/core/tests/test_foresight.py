@@ -240,6 +240,17 @@ def test_a_fault_is_raised_for_who_asks(scene: Scene) -> None:
         scene.answer(b"second")
 
 
+def test_an_answer_of_before_a_change_is_not_given_where_the_new_one_fails(scene: Scene) -> None:
+    """As where a pod is tried again, and its agent has a fault by now."""
+    scene.learn()
+    scene.expect(b"second")
+    scene.put("n1")
+    scene.asked.fails = True
+    scene.expect(b"second")
+    with pytest.raises(AgentError, match="broken"):
+        scene.answer(b"second")
+
+
 class Depth(Agent[NoSettings]):
     """Rejects what is deeper than the pod wants, and scores the depth."""
 
@@ -532,6 +543,10 @@ class AnyOrderOfCallsAndChanges(RuleBasedStateMachine):
     def rise(self) -> None:
         """The tide comes in."""
         self.agent.tide += 1
+
+    def teardown(self) -> None:
+        """End the thread that writes the log."""
+        self.process.recorder.instruments.writer.close()
 
     @rule(change=changes)
     def change(self, change: tuple[Any, ...]) -> None:

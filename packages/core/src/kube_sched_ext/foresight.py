@@ -75,6 +75,7 @@ class Foresight:
             return
         self._body, self._rows = body, rows
         self._since, self._until = self._table.moment, self._clock() + _SECONDS
+        self._answers.clear()
         for answering in self._expecting:
             try:
                 answer = answering(body)
@@ -89,4 +90,3 @@ class Foresight:
         for answering in self._answers:
             self._count.labels("unused").inc()
             del self._expecting[answering]
-        self._answers.clear()

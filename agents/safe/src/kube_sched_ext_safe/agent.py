@@ -157,8 +157,10 @@ class Safe(Agent[SafeSettings]):
     def _utilisation(self, pod: Pod, nodes: Nodes) -> tuple[FloatArray, FloatArray]:
         """Return mu and sigma, each of shape (resources, n)."""
         demand, capacity, used, sigma = self._loads(pod, nodes)
-        mu = model.utilisation(capacity, used, demand)
-        return self._where_fresh(nodes, mu), self._where_fresh(nodes, sigma)
+        mu, sigma = self._where_fresh(
+            nodes, np.stack([model.utilisation(capacity, used, demand), sigma])
+        )
+        return mu, sigma
 
     def _loads(self, pod: Pod, nodes: Nodes) -> FloatArray:
         """Return demand, capacity, use and spread, shape (4, resources, n)."""
@@ -168,7 +170,7 @@ class Safe(Agent[SafeSettings]):
         return loads
 
     def _where_fresh(self, nodes: Nodes, values: FloatArray) -> FloatArray:
-        """Return `values`, of shape (resources, n), with NaN where statistics are too old."""
+        """Return `values`, of shape (..., resources, n), with NaN where statistics are too old."""
         lacks = nodes.store(self._store).lacks(nodes.rows)
         return values if lacks is None else np.where(lacks, np.nan, values)
 
